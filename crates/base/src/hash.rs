@@ -1,0 +1,28 @@
+//! Checksums and hashes: XXH3 with 64 bits, from the crate `xxhash-rust`.
+
+use xxhash_rust::xxh3;
+
+/// The checksum of `bytes` under `seed`. The seed carries what the bytes must belong to (a file id, an offset, a
+/// salt), so that intact bytes in the wrong place fail as surely as damaged ones.
+#[must_use]
+#[inline]
+pub fn checksum(bytes: &[u8], seed: u64) -> u64 {
+    xxh3::xxh3_64_with_seed(bytes, seed)
+}
+
+/// Folds two 64-bit values into one seed or checksum, such that neither can cancel the other out.
+#[must_use]
+#[inline]
+pub fn checksum_mix(first: u64, second: u64) -> u64 {
+    let mut bytes = [0_u8; 16];
+    bytes[..8].copy_from_slice(&first.to_le_bytes());
+    bytes[8..].copy_from_slice(&second.to_le_bytes());
+    xxh3::xxh3_64(&bytes)
+}
+
+/// The hash of a key in canonical form, for hash indexes and filters. Durable: filters on disk depend on it.
+#[must_use]
+#[inline]
+pub fn key_hash(canonical_key: &[u8]) -> u64 {
+    xxh3::xxh3_64(canonical_key)
+}

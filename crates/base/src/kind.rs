@@ -1,0 +1,38 @@
+//! What an entry of the log, of a memtable or of a table does to its key.
+
+/// The kind of an entry. The numbers are durable: they appear in log records and in table blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum EntryKind {
+    /// Sets the key to a value.
+    Put = 1,
+    /// Hides every older version of the key.
+    Delete = 2,
+    /// Like `Delete`, for keys that were put at most once since the last delete: the pair may vanish in any merge.
+    SingleDelete = 3,
+    /// Reserved: hides every key in a range.
+    RangeDelete = 4,
+    /// Reserved: an operand that a merge operator folds into the older value.
+    Merge = 5,
+}
+
+impl EntryKind {
+    /// The kind that `byte` stands for, or `None` for a number that this version does not know.
+    #[must_use]
+    pub const fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Self::Put),
+            2 => Some(Self::Delete),
+            3 => Some(Self::SingleDelete),
+            4 => Some(Self::RangeDelete),
+            5 => Some(Self::Merge),
+            _ => None,
+        }
+    }
+
+    /// True for the kinds that hide older versions of one key.
+    #[must_use]
+    pub const fn is_tombstone(self) -> bool {
+        matches!(self, Self::Delete | Self::SingleDelete)
+    }
+}

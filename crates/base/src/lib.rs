@@ -1,0 +1,21 @@
+//! What every other crate of Kingtide speaks in: ids, sequence numbers, entry kinds, key orders, checksums, varints
+//! and limits. No I/O, no threads, no clock.
+
+mod coding;
+mod comparator;
+mod entry;
+mod error;
+mod hash;
+mod ids;
+mod kind;
+pub mod limits;
+
+pub use coding::{ByteReader, Truncated, write_bytes, write_varint};
+pub use comparator::{
+    BUILT_IN_COMPARATORS, Comparator, ComparatorRef, KeyOrder, built_in_comparator,
+};
+pub use entry::{Cursor, EntryRef, ValuePointer, ValueRef};
+pub use error::{Corruption, StorageError, StorageResult};
+pub use hash::{checksum, checksum_mix, key_hash};
+pub use ids::{FamilyId, FileId, Lsn, SegmentId, SeqNo};
+pub use kind::EntryKind;

@@ -1,0 +1,2 @@
+//! The kingtide command line.
+fn main() {}

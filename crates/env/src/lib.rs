@@ -1,0 +1,16 @@
+//! The world as traits. Everything that a storage engine asks of its surroundings — files, clock, randomness, threads,
+//! locks — goes through this crate, so that the same engine code runs on a real disk and on one that can be crashed.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`Env`], [`Directory`], [`File`], [`FileLock`] | the traits |
+//! | [`PosixEnv`] | the real world |
+//! | [`MemoryEnv`] | a file system in memory that knows what is live and what is durable, and can be crashed |
+//! | [`FaultyEnv`] | wraps another world and makes chosen calls fail |
+//! | [`sync`] | mutex, condition variable, atomics: std's, or loom's when models are checked |
+
+mod world;
+
+pub mod sync;
+
+pub use world::{Directory, DirectoryEntry, Env, File, FileLock, JoinHandle, OpenMode};

@@ -1,0 +1,238 @@
+//! The traits. Errors are `std::io::Error`; the caller knows the file and adds it.
+
+use std::{fmt, io, path::Path, sync::Arc, time::Duration};
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// An existing file, for reading only.
+    Read,
+    /// An existing file, for reading and writing.
+    ReadWrite,
+    /// A new file, for reading and writing; `AlreadyExists` when the name is taken. Mode 0600.
+    CreateNew,
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    /// The name, without the directory.
+    pub name: String,
+    /// True for a directory.
+    pub is_directory: bool,
+    /// The length of a file in bytes; 0 for a directory.
+    pub bytes: u64,
+}
+
+/// A world. Shared by all threads of a database.
+pub trait Env: Send + Sync + fmt::Debug + 'static {
+    /// Opens the directory at `path`; creates it (0755 less umask, missing parents too) when `create` is set and
+    /// makes the new entries durable in their parents.
+    ///
+    /// # Errors
+    /// `NotFound` when it is missing and `create` is not set, `NotADirectory` when a file is in its place, and what
+    /// the system answers.
+    fn open_directory(&self, path: &Path, create: bool) -> io::Result<Arc<dyn Directory>>;
+
+    /// Microseconds since 1970. May jump; use it only for what users see, such as expiry.
+    fn unix_micros(&self) -> u64;
+
+    /// Nanoseconds since some fixed moment; never goes back.
+    fn monotonic_nanos(&self) -> u64;
+
+    /// Fills `bytes` with random bytes, unpredictable in the real world, drawn from the seed in a simulated one.
+    fn fill_random(&self, bytes: &mut [u8]);
+
+    /// Names this start of the machine: two openings of a database share it only if the machine did not restart
+    /// between them.
+    fn boot_id(&self) -> u128;
+
+    /// Starts a thread.
+    ///
+    /// # Errors
+    /// What the system answers when it has no thread to give.
+    fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle>;
+
+    /// Blocks the calling thread for `duration`.
+    fn sleep(&self, duration: Duration);
+
+    /// Threads that can run at the same time; at least 1.
+    fn parallelism(&self) -> usize;
+
+    /// A random number.
+    fn random_u64(&self) -> u64 {
+        let mut bytes = [0_u8; 8];
+        self.fill_random(&mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+}
+
+/// Waits for a thread started by [`Env::spawn`].
+pub struct JoinHandle {
+    wait: Box<dyn FnOnce() -> Result<(), String> + Send>,
+}
+
+impl JoinHandle {
+    /// A handle whose `join` runs `wait`; for implementations of [`Env`].
+    #[must_use]
+    pub fn new(wait: Box<dyn FnOnce() -> Result<(), String> + Send>) -> Self {
+        Self { wait }
+    }
+
+    /// Waits until the thread has ended.
+    ///
+    /// # Errors
+    /// The message of the panic that ended it.
+    pub fn join(self) -> Result<(), String> {
+        (self.wait)()
+    }
+}
+
+impl fmt::Debug for JoinHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JoinHandle")
+    }
+}
+
+/// An open directory. Names are single components: anything with a separator, `.`, `..`, a zero byte or nothing in it
+/// is `InvalidInput`. Symbolic links are not followed.
+///
+/// Creating, renaming and removing change the *live* directory at once; only [`Directory::sync`] makes the change
+/// survive a power cut.
+pub trait Directory: Send + Sync + fmt::Debug {
+    /// The path it was opened with, for messages.
+    fn path(&self) -> &Path;
+
+    /// Opens (or creates, mode 0700, not yet durable) the directory `name` below this one.
+    ///
+    /// # Errors
+    /// As [`Env::open_directory`].
+    fn open_directory(&self, name: &str, create: bool) -> io::Result<Arc<dyn Directory>>;
+
+    /// Everything in the directory, sorted by name.
+    ///
+    /// # Errors
+    /// What the system answers.
+    fn list(&self) -> io::Result<Vec<DirectoryEntry>>;
+
+    /// Opens the file `name`.
+    ///
+    /// # Errors
+    /// `NotFound`, `AlreadyExists` (for [`OpenMode::CreateNew`]), and what the system answers.
+    fn open(&self, name: &str, mode: OpenMode) -> io::Result<Arc<dyn File>>;
+
+    /// Gives the file `from` the name `to`, replacing what had that name.
+    ///
+    /// # Errors
+    /// `NotFound`, and what the system answers.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Removes the name of a file. Open handles keep working.
+    ///
+    /// # Errors
+    /// `NotFound`, and what the system answers.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Gives the file `name` a second name `to` in the directory `target` of the same world.
+    ///
+    /// # Errors
+    /// `NotFound`, `AlreadyExists`, `CrossesDevices`, and what the system answers.
+    fn link(&self, name: &str, target: &dyn Directory, to: &str) -> io::Result<()>;
+
+    /// Makes every create, rename, link and remove so far durable.
+    ///
+    /// # Errors
+    /// What the system answers; what was not durable before may then be lost or kept.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Takes the lock file `name` (created when missing) for this open handle, without waiting. Released when dropped
+    /// and by the end of the process, also a killed one. A second lock by the same process is refused as well.
+    ///
+    /// # Errors
+    /// `WouldBlock` when it is held, and what the system answers.
+    fn lock(&self, name: &str) -> io::Result<Box<dyn FileLock>>;
+
+    /// Bytes that a user process can still write on the device below this directory.
+    ///
+    /// # Errors
+    /// What the system answers.
+    fn available_bytes(&self) -> io::Result<u64>;
+}
+
+/// A held lock; dropping it releases it.
+pub trait FileLock: Send + Sync + fmt::Debug {}
+
+/// An open file. All reads and writes are positional, so handles are shared freely; two writers of one range at the
+/// same time must be kept apart by the caller.
+#[expect(
+    clippy::len_without_is_empty,
+    reason = "the length is asked of the system and may fail"
+)]
+pub trait File: Send + Sync + fmt::Debug {
+    /// Reads up to `target.len()` bytes at `offset`; fewer only at the end of the file. Retries interruptions.
+    ///
+    /// # Errors
+    /// What the system answers.
+    fn read_at(&self, target: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes all of `source` at `offset`, extending the file when needed; bytes between the old end and `offset` read
+    /// as zero. When it returns the bytes have reached the kernel: they survive the process, not a power cut.
+    ///
+    /// Where a window was prepared (see [`File::prepare_window`]) and holds the range, this is a copy into shared
+    /// memory and no system call.
+    ///
+    /// # Errors
+    /// What the system answers (`StorageFull` for a full disk); part of the bytes may have been written.
+    fn write_at(&self, source: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Asks that small writes to `offset .. offset + bytes`, which must already be allocated, be made cheap: a shared
+    /// mapping is set up and populated where that is safe. Earlier windows behind `offset` are released. A hint: the
+    /// answer `false` (nothing prepared) changes speed only.
+    ///
+    /// # Errors
+    /// What the system answers to the population; the file is then as before.
+    fn prepare_window(&self, offset: u64, bytes: u64) -> io::Result<bool>;
+
+    /// Writes zeros to `offset .. offset + bytes`, so that later writes there neither extend the file nor need space.
+    ///
+    /// # Errors
+    /// `StorageFull`, and what the system answers.
+    fn allocate(&self, offset: u64, bytes: u64) -> io::Result<()>;
+
+    /// Cuts or extends (with zeros) the file to `bytes`.
+    ///
+    /// # Errors
+    /// What the system answers.
+    fn set_len(&self, bytes: u64) -> io::Result<()>;
+
+    /// The length in bytes.
+    ///
+    /// # Errors
+    /// What the system answers.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Makes the content (and the length) durable. The *name* of a new file is made durable by its directory.
+    ///
+    /// # Errors
+    /// What the system answers. After an error nothing is known about the unsynced bytes: never try again as if they
+    /// were still pending.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Reads exactly `target.len()` bytes at `offset`.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` when the file ends before, and what the system answers.
+    fn read_exact_at(&self, target: &mut [u8], offset: u64) -> io::Result<()> {
+        let count = self.read_at(target, offset)?;
+        if count < target.len() {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                format!(
+                    "the file ends {} bytes before the end of the read",
+                    target.len() - count
+                ),
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,7 @@
+//! Bytes to values and back, for everything durable. No I/O, no unsafe.
+
+mod codec;
+mod table_meta;
+
+pub use codec::CodecId;
+pub use table_meta::{TableMeta, ValueFileMeta, ValueFileUse};

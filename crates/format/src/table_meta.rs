@@ -1,0 +1,54 @@
+//! What the manifest records about a table or a value file.
+
+use kingtide_base::{FileId, SeqNo};
+
+/// What a table uses of one value file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueFileUse {
+    /// The value file.
+    pub file: FileId,
+    /// The records in it that this table points to.
+    pub records: u64,
+    /// Their length in the file, headers included, in bytes.
+    pub bytes: u64,
+}
+
+/// A sealed table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableMeta {
+    /// Names the file.
+    pub file: FileId,
+    /// The length of the klog file in bytes.
+    pub file_bytes: u64,
+    /// The checksum that stands in the file's footer.
+    pub footer_checksum: u64,
+    /// The smallest key.
+    pub smallest: Vec<u8>,
+    /// The largest key.
+    pub largest: Vec<u8>,
+    /// The smallest sequence number of an entry.
+    pub sequence_min: SeqNo,
+    /// The largest sequence number of an entry.
+    pub sequence_max: SeqNo,
+    /// Entries, all versions and tombstones counted.
+    pub entries: u64,
+    /// Entries that are tombstones.
+    pub tombstones: u64,
+    /// Bytes of keys and values as users wrote them, separated values included.
+    pub raw_bytes: u64,
+    /// The value files it points to, by ascending id.
+    pub value_files: Vec<ValueFileUse>,
+}
+
+/// A sealed value file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueFileMeta {
+    /// Names the file.
+    pub file: FileId,
+    /// The length of the vlog file in bytes.
+    pub file_bytes: u64,
+    /// The checksum that stands in the file's footer.
+    pub footer_checksum: u64,
+    /// Records in the file.
+    pub records: u64,
+}

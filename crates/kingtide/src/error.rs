@@ -1,0 +1,118 @@
+//! What can go wrong, by what the caller can do about it.
+
+use std::{error, fmt};
+
+use kingtide_base::{Corruption, StorageError};
+
+/// Answers "what can the caller do". The message says what happened in words; it is for people and may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// An argument breaks a rule that the call documents. Fix the call.
+    InvalidArgument,
+    /// The named column family (or directory, with `create_if_missing` off) does not exist.
+    NotFound,
+    /// The name is taken.
+    AlreadyExists,
+    /// Another opening, in this or another process, holds the database. Close it first.
+    Locked,
+    /// The database was opened read-only. Reopen it for writing.
+    ReadOnly,
+    /// A key, value, name or transaction exceeds its documented limit.
+    TooLarge,
+    /// Writers are ahead of flushing and the bounded wait ended. Try again later.
+    Busy,
+    /// Another transaction committed first. Reset and try again.
+    Conflict,
+    /// The device is full (or below the configured reserve). Nothing is lost; writing goes on once space is back.
+    DiskFull,
+    /// The operating system refused an operation for another reason; see the source.
+    Io,
+    /// Stored bytes are damaged. Restore from a backup, or salvage with `kingtide repair`.
+    Corruption,
+    /// The log could not be synced: this commit is wholly there or wholly absent after the next open. Reopen and look.
+    OutcomeUnknown,
+    /// An earlier failure stopped all writing in this opening. Reads go on; reopen the database to write.
+    ReopenRequired,
+    /// The family's comparator is not registered. Add it to `Options::comparators` and open again.
+    ComparatorMissing,
+    /// The files were written by a newer version of Kingtide.
+    NewerVersion,
+    /// The database, or this transaction, is closed or finished.
+    Closed,
+}
+
+/// An error of Kingtide: a [`kind`](Error::kind) for the program, a message for people, the source if there is one.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    source: Option<Box<dyn error::Error + Send + Sync>>,
+}
+
+/// The result of a call into Kingtide.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error of `kind` with a message for people.
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            source: None,
+        }
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidArgument, message)
+    }
+
+    /// What the caller can do.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The damage, when the kind is [`ErrorKind::Corruption`] and the place is known.
+    #[must_use]
+    pub fn corruption(&self) -> Option<&Corruption> {
+        match self.source.as_ref()?.downcast_ref::<StorageError>()? {
+            StorageError::Corruption(corruption) => Some(corruption),
+            StorageError::Io { .. } | StorageError::NewerVersion { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl error::Error for Error {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        self.source
+            .as_deref()
+            .map(|source| source as &(dyn error::Error + 'static))
+    }
+}
+
+impl From<StorageError> for Error {
+    fn from(source: StorageError) -> Self {
+        let kind = match &source {
+            StorageError::Io { source, .. } => match source.kind() {
+                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                    ErrorKind::DiskFull
+                }
+                _ => ErrorKind::Io,
+            },
+            StorageError::Corruption(_) => ErrorKind::Corruption,
+            StorageError::NewerVersion { .. } => ErrorKind::NewerVersion,
+        };
+        Self {
+            kind,
+            message: source.to_string(),
+            source: Some(Box::new(source)),
+        }
+    }
+}

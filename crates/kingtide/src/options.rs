@@ -1,0 +1,215 @@
+//! Settings, as plain data.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use kingtide_base::ComparatorRef;
+use kingtide_env::Env;
+
+/// When a commit is made durable, that is, survives a power cut. In every mode an acknowledged commit survives the kill
+/// of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncMode {
+    /// Never on its own; [`Db::sync_wal`](crate::Db::sync_wal) does it on demand.
+    None,
+    /// In the background, at most this long after the commit (at least 1 microsecond).
+    Interval(Duration),
+    /// Before the commit returns. Commits that arrive together share one sync.
+    Full,
+}
+
+/// How blocks of tables and values of the value log are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Stored as they are.
+    None,
+    /// Snappy.
+    Snappy,
+    /// LZ4.
+    Lz4,
+    /// LZ4 with a faster, less thorough search.
+    Lz4Fast,
+    /// Zstandard.
+    Zstd,
+}
+
+/// What a transaction sees of others. See docs/isolation.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum IsolationLevel {
+    /// Each operation reads the newest committed state.
+    ReadCommitted,
+    /// All reads see the state at the beginning; the first committer of a key wins.
+    Snapshot,
+}
+
+/// Settings of a database, given at every open.
+#[derive(Clone)]
+pub struct Options {
+    /// Create the directory and an empty database when there is none. Default: true.
+    pub create_if_missing: bool,
+    /// Open for reading only: nothing in the directory is written, not even the lock. Default: false.
+    pub read_only: bool,
+    /// Threads that write memtables to tables; 0 chooses by the number of cores. Default: 0.
+    pub flush_threads: usize,
+    /// Threads that merge tables; at least 1. Default: 2.
+    pub compaction_threads: usize,
+    /// Bytes of table blocks kept in memory, shared by all families; 0 switches the cache off. Default: 64 MiB.
+    pub block_cache_bytes: usize,
+    /// Tables kept open; 0 means no limit. Fitted to the process's descriptor limit. Default: 256.
+    pub open_tables_max: usize,
+    /// Bytes of memtables, sealed ones included, over which writers wait for flushing; 0 chooses by the machine's
+    /// memory. Default: 0.
+    pub memory_bytes_max: usize,
+    /// Orders of keys that families of this database use, besides the built-in ones. Must hold every order that an
+    /// existing family names.
+    pub comparators: Vec<ComparatorRef>,
+    /// The world to run in; the real one when `None`.
+    pub env: Option<Arc<dyn Env>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            create_if_missing: true,
+            read_only: false,
+            flush_threads: 0,
+            compaction_threads: 2,
+            block_cache_bytes: 64 << 20,
+            open_tables_max: 256,
+            memory_bytes_max: 0,
+            comparators: Vec::new(),
+            env: None,
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let comparators: Vec<&str> = self.comparators.iter().map(|order| order.name()).collect();
+        f.debug_struct("Options")
+            .field("create_if_missing", &self.create_if_missing)
+            .field("read_only", &self.read_only)
+            .field("flush_threads", &self.flush_threads)
+            .field("compaction_threads", &self.compaction_threads)
+            .field("block_cache_bytes", &self.block_cache_bytes)
+            .field("open_tables_max", &self.open_tables_max)
+            .field("memory_bytes_max", &self.memory_bytes_max)
+            .field("comparators", &comparators)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Settings of one column family, stored with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FamilyOptions {
+    /// Bytes of a memtable at which it is sealed and flushed. Default: 64 MiB.
+    pub write_buffer_bytes: usize,
+    /// How many times larger each level is than the one above; 2 to 1000. Default: 10.
+    pub level_size_ratio: usize,
+    /// Levels that exist even when empty; 1 to 16. Default: 1.
+    pub min_levels: usize,
+    /// Distance of the dividing level from the largest. Default: 1.
+    pub dividing_level_offset: usize,
+    /// Values of this many bytes or more go to the value log; 0 keeps every value in the tables. Default: 512.
+    pub value_threshold_bytes: usize,
+    /// Compression of blocks and values. Default: LZ4.
+    pub compression: Compression,
+    /// Keep a Bloom filter per table. Default: true.
+    pub bloom_filter: bool,
+    /// The filter's false positive rate, between 0 and 1, both excluded. Default: 0.01.
+    pub bloom_false_positive_rate: f64,
+    /// Accepted for compatibility; every table has a block index. Default: true.
+    pub block_index: bool,
+    /// Accepted for compatibility; every block is indexed. At least 1. Default: 1.
+    pub index_sample_ratio: usize,
+    /// Accepted for compatibility; whole keys are indexed. 4 to 256. Default: 16.
+    pub block_index_prefix_bytes: usize,
+    /// When commits that touch this family are made durable. Default: full.
+    pub sync: SyncMode,
+    /// The name of the key order: a built-in one or one of [`Options::comparators`]. Default: memcmp.
+    pub comparator: String,
+    /// Accepted for compatibility. Default: 12.
+    pub skip_list_level_max: usize,
+    /// Accepted for compatibility. Default: 0.25.
+    pub skip_list_probability: f64,
+    /// The isolation level that stats report for the family; a transaction's own level decides. Default: read committed.
+    pub isolation: IsolationLevel,
+    /// Free bytes on the device below which writes are refused as disk full. Default: 100 MiB.
+    pub disk_free_bytes_min: u64,
+    /// Tables on level 1 that start a merge. At least 1. Default: 4.
+    pub l1_file_count_trigger: usize,
+    /// Sealed memtables at which writers wait. At least 1. Default: 10.
+    pub l0_queue_stall_threshold: usize,
+    /// Share of tombstones in a table, 0 to 1, over which it is merged down; 0 switches this off. Default: 0.
+    pub tombstone_density_trigger: f64,
+    /// Tables with fewer entries are not judged by their tombstones. Default: 1024.
+    pub tombstone_density_entries_min: u64,
+    /// Accepted for compatibility. Default: false.
+    pub use_btree: bool,
+    /// Accepted for compatibility (object store). Default: 0.
+    pub object_target_file_bytes: usize,
+    /// Accepted for compatibility (object store). Default: false.
+    pub object_lazy_compaction: bool,
+    /// Accepted for compatibility (object store). Default: true.
+    pub object_prefetch_compaction: bool,
+}
+
+impl Default for FamilyOptions {
+    fn default() -> Self {
+        Self {
+            write_buffer_bytes: 64 << 20,
+            level_size_ratio: 10,
+            min_levels: 1,
+            dividing_level_offset: 1,
+            value_threshold_bytes: 512,
+            compression: Compression::Lz4,
+            bloom_filter: true,
+            bloom_false_positive_rate: 0.01,
+            block_index: true,
+            index_sample_ratio: 1,
+            block_index_prefix_bytes: 16,
+            sync: SyncMode::Full,
+            comparator: "memcmp".to_owned(),
+            skip_list_level_max: 12,
+            skip_list_probability: 0.25,
+            isolation: IsolationLevel::ReadCommitted,
+            disk_free_bytes_min: 100 << 20,
+            l1_file_count_trigger: 4,
+            l0_queue_stall_threshold: 10,
+            tombstone_density_trigger: 0.0,
+            tombstone_density_entries_min: 1024,
+            use_btree: false,
+            object_target_file_bytes: 0,
+            object_lazy_compaction: false,
+            object_prefetch_compaction: true,
+        }
+    }
+}
+
+/// Settings of one transaction.
+#[derive(Clone, Debug)]
+pub struct TransactionOptions {
+    /// What it sees of others. Default: read committed.
+    pub isolation: IsolationLevel,
+    /// The durability of its commit; the strictest mode among the families it touches when `None`.
+    pub sync: Option<SyncMode>,
+}
+
+impl Default for TransactionOptions {
+    fn default() -> Self {
+        Self {
+            isolation: IsolationLevel::ReadCommitted,
+            sync: None,
+        }
+    }
+}
+
+/// What an iterator may visit. The default visits the whole family.
+#[derive(Clone, Debug, Default)]
+pub struct IterOptions {
+    /// The first key that may be visited.
+    pub lower: Option<Vec<u8>>,
+    /// The first key beyond the end: it is not visited.
+    pub upper: Option<Vec<u8>>,
+    /// Visit only keys that begin with these bytes. Only for the order `memcmp`.
+    pub prefix: Option<Vec<u8>>,
+}
