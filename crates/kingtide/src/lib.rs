@@ -2,9 +2,18 @@
 mod api_stub;
 mod error;
 mod options;
+#[cfg_attr(
+    not(test),
+    expect(
+        dead_code,
+        reason = "the database that reads through it is not wired up yet"
+    )
+)]
+mod read;
 pub use api_stub::*;
 pub use error::{Error, ErrorKind, Result};
 pub use kingtide_base::{Comparator, ComparatorRef, Corruption};
 pub use options::{
     Compression, FamilyOptions, IsolationLevel, IterOptions, Options, SyncMode, TransactionOptions,
 };
+pub use read::{Entries, Iter, Value};
