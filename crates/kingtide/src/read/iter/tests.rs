@@ -10,7 +10,6 @@ use kingtide_base::{
 
 use super::{
     Bounds, Iter, MvccCursor,
-    mvcc::is_expired,
     own_writes::{OwnWrite, OwnWrites},
     owned::{MergedSource, ValueSource},
 };
@@ -190,7 +189,7 @@ fn model(
     }
     deciding.retain(|version| {
         version.kind == EntryKind::Put
-            && !is_expired(version.expires_at, now)
+            && (version.expires_at == 0 || version.expires_at > now)
             && !bounds.starts_after(&version.key, order)
             && !bounds.ends_before(&version.key, order)
     });
