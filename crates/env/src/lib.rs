@@ -9,8 +9,12 @@
 //! | [`FaultyEnv`] | wraps another world and makes chosen calls fail |
 //! | [`sync`] | mutex, condition variable, atomics: std's, or loom's when models are checked |
 
+mod border;
+mod posix;
+mod threads;
 mod world;
 
 pub mod sync;
 
+pub use posix::PosixEnv;
 pub use world::{Directory, DirectoryEntry, Env, File, FileLock, JoinHandle, OpenMode};
