@@ -8,7 +8,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kingtide_base::{Lsn, SeqNo};
+use kingtide_base::{Lsn, SeqNo, limits};
 use kingtide_env::{
     Directory, Env,
     sync::{Condvar, Mutex, atomic::{AtomicBool, AtomicU64, Ordering}},
@@ -28,6 +28,8 @@ use crate::{
 
 /// Runs in a memtable from which on a background merge of them is asked for while only writing goes on.
 const RUNS_MAX: usize = 64;
+/// Small commits between two looks at the number of runs.
+const RUN_CHECK_PERIOD: u64 = 1024;
 
 /// The end of the log as the commit lock guards it.
 pub(crate) struct CommitLog {
@@ -71,6 +73,20 @@ pub(crate) enum Durability {
     Within(Duration),
     /// On the device.
     Device,
+}
+
+impl Durability {
+    /// The stricter of two wishes; of two intervals the shorter.
+    pub(crate) fn stricter(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Device, _) | (_, Self::Device) => Self::Device,
+            (Self::Within(left), Self::Within(right)) => Self::Within(left.min(right)),
+            (Self::Within(interval), Self::Kernel) | (Self::Kernel, Self::Within(interval)) => {
+                Self::Within(interval)
+            }
+            (Self::Kernel, Self::Kernel) => Self::Kernel,
+        }
+    }
 }
 
 /// Told when something happened that background work should look at.
@@ -151,7 +167,7 @@ impl Pipeline {
         loop {
             match self.attempt(writes, durability)? {
                 Attempt::Done { completion, sequence, end, nudge } => {
-                    self.note_commit(writes, durability, nudge);
+                    self.note_commit(writes, sequence, durability, nudge);
                     self.order
                         .wait(completion, sequence, end, |segments| self.sync_segments(segments))
                         .map_err(|failure| outcome_unknown(&failure))?;
@@ -218,7 +234,7 @@ impl Pipeline {
         outcome_unknown(&self.order.stop(message))
     }
 
-    fn note_commit(&self, writes: &WriteSet, durability: Durability, nudge: bool) {
+    fn note_commit(&self, writes: &WriteSet, sequence: SeqNo, durability: Durability, nudge: bool) {
         // Relaxed: a statistic.
         self.commits.fetch_add(1, Ordering::Relaxed);
         if let Durability::Within(interval) = durability {
@@ -227,6 +243,12 @@ impl Pipeline {
             self.keeper.nudge();
         }
         for section in writes.sections() {
+            // A batch is a run of its own; small commits make one only every few thousand.
+            let may_add_run = section.op_count() >= limits::RUN_ENTRIES_MIN
+                || sequence.0.is_multiple_of(RUN_CHECK_PERIOD);
+            if !may_add_run {
+                continue;
+            }
             let current = section.family.load();
             if current.active.table.run_count() >= RUNS_MAX
                 && let Some(attention) = self.attention.get()

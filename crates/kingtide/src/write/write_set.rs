@@ -11,6 +11,7 @@ use kingtide_format::{Op, write_op, write_section_header};
 use crate::{
     error::{Error, ErrorKind, Result},
     family::Family,
+    read::iter::own_writes::{self, OwnWrites},
     wal::{HEADROOM_BYTES, RecordFrames, Tail},
 };
 
@@ -49,6 +50,8 @@ pub(crate) struct Section {
     buffer: Vec<u8>,
     index: Vec<OpIndex>,
     lookup: RefCell<Lookup>,
+    /// Scratch for the section's header.
+    header: Vec<u8>,
 }
 
 /// The newest operation per key hash, built on the first read of own writes and kept up from there.
@@ -67,6 +70,7 @@ impl Section {
             buffer: vec![0; HEADROOM_BYTES],
             index: Vec::new(),
             lookup: RefCell::default(),
+            header: Vec::with_capacity(HEADROOM_BYTES),
         }
     }
 
@@ -144,6 +148,17 @@ impl Section {
         lookup.newest.get(&hash).copied()
     }
 
+    fn cursor(&self) -> OwnWrites {
+        let widen = |range: &Range<u32>| range.start as usize..range.end as usize;
+        let writes = self.index.iter().map(|op| own_writes::OwnWrite {
+            kind: op.kind,
+            expires_at: op.expires_at,
+            key: widen(&op.key),
+            value: widen(&op.value),
+        });
+        OwnWrites::new(self.family.order.clone(), self.buffer.as_slice().into(), writes.collect())
+    }
+
     fn push(&mut self, op: &Op<'_>) {
         let span = write_op(&mut self.buffer, op);
         self.arena_bytes += entry_bytes(op.key.len(), op.value.len(), op.expires_at != 0);
@@ -157,11 +172,11 @@ impl Section {
         });
     }
 
-    fn section_header(&self) -> Vec<u8> {
-        let mut header = Vec::with_capacity(HEADROOM_BYTES);
+    fn make_header(&mut self) {
+        self.header.clear();
         let ops_bytes = (self.buffer.len() - HEADROOM_BYTES) as u64;
-        write_section_header(&mut header, self.family.id, self.index.len() as u32, ops_bytes);
-        header
+        let op_count = self.index.len() as u32;
+        write_section_header(&mut self.header, self.family.id, op_count, ops_bytes);
     }
 }
 
@@ -246,12 +261,9 @@ impl WriteSet {
         self.section(family)?.find(key)
     }
 
-    /// All operations on `family`, in the order in which they were made.
-    pub(crate) fn own_writes(&self, family: &Arc<Family>) -> Vec<OwnWrite<'_>> {
-        let section = self.section(family);
-        section.map_or_else(Vec::new, |section| {
-            (0..section.op_count() as u32).map(|index| section.own_write(index)).collect()
-        })
+    /// A copy of all operations on `family`, as a source for iterators; `None` when there are none.
+    pub(crate) fn cursor(&self, family: &Arc<Family>) -> Option<OwnWrites> {
+        self.section(family).map(Section::cursor)
     }
 
     fn section(&self, family: &Arc<Family>) -> Option<&Section> {
@@ -273,6 +285,7 @@ impl WriteSet {
     /// sorted order of large batches.
     pub(super) fn prepare(&mut self) {
         for section in &mut self.sections[..self.used] {
+            section.make_header();
             if section.index.len() >= limits::RUN_ENTRIES_MIN {
                 let count = section.index.len();
                 section.run = Some(PreparedRun::sort(&section.family.order, count, |index| {
@@ -282,15 +295,14 @@ impl WriteSet {
         }
         if self.used == 1 {
             let section = &mut self.sections[0];
-            let header = section.section_header();
-            let start = HEADROOM_BYTES - header.len();
-            section.buffer[start..HEADROOM_BYTES].copy_from_slice(&header);
+            let start = HEADROOM_BYTES - section.header.len();
+            section.buffer[start..HEADROOM_BYTES].copy_from_slice(&section.header);
             self.frames.prepare(&section.buffer, start..section.buffer.len());
         } else {
             self.gathered.clear();
             self.gathered.resize(HEADROOM_BYTES, 0);
             for section in &self.sections[..self.used] {
-                self.gathered.extend_from_slice(&section.section_header());
+                self.gathered.extend_from_slice(&section.header);
                 self.gathered.extend_from_slice(&section.buffer[HEADROOM_BYTES..]);
             }
             self.frames.prepare(&self.gathered, HEADROOM_BYTES..self.gathered.len());
