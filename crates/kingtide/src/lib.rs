@@ -1,7 +1,25 @@
 //! Kingtide: an embedded transactional key-value storage engine.
 mod api_stub;
 mod error;
+#[cfg_attr(
+    not(test),
+    expect(
+        dead_code,
+        unused_imports,
+        reason = "the paths that use it come with the engine"
+    )
+)]
+mod manifest;
 mod options;
+#[cfg_attr(
+    not(test),
+    expect(
+        dead_code,
+        unused_imports,
+        reason = "the paths that use it come with the engine"
+    )
+)]
+mod version;
 pub use api_stub::*;
 pub use error::{Error, ErrorKind, Result};
 pub use kingtide_base::{Comparator, ComparatorRef, Corruption};
