@@ -267,6 +267,17 @@ pub fn decode_frame(bytes: &[u8], salt: u64, position: Lsn) -> Result<Frame<'_>,
     })
 }
 
+/// The first valid frame in `bytes`, tried at every 16th byte, and its offset. `position` is that of the front of
+/// `bytes`. For readers that met an invalid frame and look for a witness that durable frames once followed it.
+#[must_use]
+pub fn find_frame(bytes: &[u8], salt: u64, position: Lsn) -> Option<(usize, Frame<'_>)> {
+    (0..bytes.len()).step_by(FRAME_ALIGN).find_map(|offset| {
+        let position = Lsn(position.0.checked_add(offset as u64)?);
+        let frame = decode_frame(&bytes[offset..], salt, position).ok()?;
+        Some((offset, frame))
+    })
+}
+
 /// The header and its hash.
 #[inline]
 fn checked_header(

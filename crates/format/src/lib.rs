@@ -1,6 +1,7 @@
 //! Bytes to values and back, for everything durable. No I/O, no unsafe.
 
 mod codec;
+mod dump;
 mod edit;
 mod frame;
 mod header;
@@ -10,12 +11,14 @@ mod segment;
 mod table_meta;
 
 pub use codec::CodecId;
+pub use dump::{dump_manifest, dump_segment};
 pub use edit::{
     Edit, EditFault, FAMILY_OPTION_BYTES_MAX, FAMILY_OPTIONS_MAX, decode_edits, encode_edits,
 };
 pub use frame::{
     FRAME_ALIGN, FRAME_HEADER_BYTES, Frame, FrameFault, FrameHeader, FrameKind, PayloadHash,
-    decode_frame, decode_frame_header, encode_frame_header, frame_bytes, payload_hash, push_frame,
+    decode_frame, decode_frame_header, encode_frame_header, find_frame, frame_bytes, payload_hash,
+    push_frame,
 };
 pub use header::HeaderFault;
 pub use manifest::{MANIFEST_HEADER_BYTES, MANIFEST_VERSION, ManifestHeader};

@@ -210,6 +210,12 @@ impl<'a> RecordReader<'a> {
         }
     }
 
+    /// What has not been read yet.
+    #[must_use]
+    pub const fn rest(&self) -> &'a [u8] {
+        self.reader.rest()
+    }
+
     fn section(&mut self) -> Result<Section<'a>, RecordFault> {
         let id = self.reader.varint()?;
         let family = u32::try_from(id).map_err(|_| RecordFault::Family(id))?;

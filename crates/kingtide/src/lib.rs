@@ -1,26 +1,32 @@
 //! Kingtide: an embedded transactional key-value storage engine.
-mod api_stub;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the database that uses it is not wired up yet")
-)]
+
+mod background;
 mod compaction;
+mod db;
+mod engine;
 mod error;
+mod family;
+mod files;
+mod flush;
+mod manifest;
+mod memtable;
 mod options;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the database that uses it is not wired up yet")
-)]
+mod output;
 mod read;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the database that uses it is not wired up yet")
-)]
 mod snapshot;
-pub use api_stub::*;
+mod stats;
+mod txn;
+mod version;
+mod wal;
+mod write;
+
+pub use db::{Db, Snapshot, VerifyReport};
 pub use error::{Error, ErrorKind, Result};
-pub use kingtide_base::{Comparator, ComparatorRef, Corruption};
+pub use family::ColumnFamily;
+pub use kingtide_base::{BUILT_IN_COMPARATORS, Comparator, ComparatorRef, Corruption, SeqNo, limits};
 pub use options::{
     Compression, FamilyOptions, IsolationLevel, IterOptions, Options, SyncMode, TransactionOptions,
 };
 pub use read::{Entries, Iter, Value};
+pub use stats::{FamilyStats, LevelStats, Stats};
+pub use txn::Transaction;

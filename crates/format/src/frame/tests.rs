@@ -142,3 +142,17 @@ fn a_payload_in_pieces_hashes_like_one() {
     }
     assert_eq!(PayloadHash::new().finish(), payload_hash(b""));
 }
+
+#[test]
+fn a_frame_behind_a_damaged_stretch_is_found() {
+    let mut bytes = frame(b"damaged", Lsn(64));
+    bytes[FRAME_HEADER_BYTES] ^= 1;
+    let offset = bytes.len();
+    bytes.extend_from_slice(&frame(b"whole", Lsn(64 + offset as u64)));
+    let (found, frame) = find_frame(&bytes, SALT, Lsn(64)).expect("one is whole");
+    assert_eq!(found, offset);
+    assert_eq!(frame.payload, b"whole");
+    assert_eq!(find_frame(&bytes[..offset], SALT, Lsn(64)), None);
+    assert_eq!(find_frame(&bytes, SALT, Lsn(80)), None);
+    assert_eq!(find_frame(&bytes, SALT, Lsn(u64::MAX)), None);
+}
