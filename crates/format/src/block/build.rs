@@ -35,9 +35,7 @@ const fn narrowest(max: u64) -> u8 {
 /// The width of a column of ends (0 when all parts have one length) and the code of that width.
 fn ends_shape(ends: &[u32]) -> (u8, u8) {
     let first = ends.first().copied().unwrap_or(0);
-    let equal = ends
-        .windows(2)
-        .all(|pair| pair[1] - pair[0] == first);
+    let equal = ends.windows(2).all(|pair| pair[1] - pair[0] == first);
     match ends.last() {
         _ if equal => (0, 0),
         Some(0..=0xffff) => (2, 1),
@@ -221,8 +219,16 @@ impl DataBlockBuilder {
         }
         let deltas = self.sequences.iter().map(|number| number - sequence_min);
         push_cells(target, sequence_width, deltas);
-        push_cells(target, expiry_width, self.expiries.iter().map(|at| *at as u64));
-        push_cells(target, value_ends_width, self.value_ends.iter().map(|end| u64::from(*end)));
+        push_cells(
+            target,
+            expiry_width,
+            self.expiries.iter().map(|at| *at as u64),
+        );
+        push_cells(
+            target,
+            value_ends_width,
+            self.value_ends.iter().map(|end| u64::from(*end)),
+        );
     }
 
     /// The shape of the key ends. Stripping a prefix only shortens them, so the width of whole keys is enough.

@@ -114,8 +114,26 @@ pub fn open_block(
     let Some((head, payload)) = bytes.split_first_chunk::<BLOCK_HEADER_BYTES>() else {
         return Err(BlockFault::malformed("block shorter than its header"));
     };
-    let [c0, c1, c2, c3, c4, c5, c6, c7, p0, p1, p2, p3, r0, r1, r2, r3, kind_byte, codec_byte] =
-        *head;
+    let [
+        c0,
+        c1,
+        c2,
+        c3,
+        c4,
+        c5,
+        c6,
+        c7,
+        p0,
+        p1,
+        p2,
+        p3,
+        r0,
+        r1,
+        r2,
+        r3,
+        kind_byte,
+        codec_byte,
+    ] = *head;
     let expected = u64::from_le_bytes([c0, c1, c2, c3, c4, c5, c6, c7]);
     let found = checksum(&bytes[8..], place.seed());
     if expected != found {
@@ -156,11 +174,19 @@ pub fn write_section(
     place: BlockPlace,
 ) -> Result<u64, BlockFault> {
     if raw.len() > codec::RAW_BYTES_MAX {
-        return Err(BlockFault::malformed("section longer than any block may be"));
+        return Err(BlockFault::malformed(
+            "section longer than any block may be",
+        ));
     }
     let start = begin_block(target);
     let used = codec::compress_if_smaller(codec, raw, target);
-    Ok(end_block(target, start, kind, (used, raw.len() as u32), place))
+    Ok(end_block(
+        target,
+        start,
+        kind,
+        (used, raw.len() as u32),
+        place,
+    ))
 }
 
 /// The verified and decompressed payload of a block that is not a data block, and its checksum.
