@@ -12,6 +12,7 @@ use kingtide_base::limits::VALUE_BYTES_MAX;
 use kingtide_base::{FileId, StorageError, StorageResult, ValuePointer, key_hash};
 use kingtide_env::{Directory, File, OpenMode};
 use kingtide_format::block::{BlockFault, BlockPlace};
+use kingtide_format::klog::FOOTER_READ_BYTES;
 use kingtide_format::vlog::{
     RECORD_HEADER_BYTES, VLOG_FOOTER_BYTES, VLOG_HEADER_BYTES, VLOG_VERSION, VlogFooter,
     decode_vlog_header, encode_record, encode_vlog_header, open_record, peek_record_bytes,
@@ -267,10 +268,12 @@ pub fn read_value_file_meta(
     let file_bytes = file
         .len()
         .map_err(|error| StorageError::io(name, "read", error))?;
-    let start = file_bytes.saturating_sub(VLOG_FOOTER_BYTES as u64);
-    let tail = read_range(file, name, start, file_bytes)?;
+    // Footers of newer versions may be longer; they must be recognised all the same.
+    let tail_start = file_bytes.saturating_sub(FOOTER_READ_BYTES as u64);
+    let tail = read_range(file, name, tail_start, file_bytes)?;
+    let footer_offset = file_bytes.saturating_sub(VLOG_FOOTER_BYTES as u64);
     let (footer, footer_checksum) = VlogFooter::decode(&tail, file_id, file_bytes)
-        .map_err(|fault| tail_error(name, start, fault, VLOG_VERSION))?;
+        .map_err(|fault| tail_error(name, footer_offset, fault, VLOG_VERSION))?;
     Ok(ValueFileMeta {
         file: file_id,
         file_bytes,
