@@ -52,7 +52,8 @@ impl ReadAhead {
                 Ok(Arc::new(self.read(table, index)?))
             }
             CursorUse::Read => {
-                if let Some(block) = cache.get(table.meta.file, extent.start) {
+                let key = (table.meta.file, extent.start);
+                if let Some(block) = cache.get(&key) {
                     self.misses = 0;
                     return Ok(block);
                 }
@@ -64,8 +65,7 @@ impl ReadAhead {
                 };
                 let block = Arc::new(self.read(table, index)?);
                 let charge = block.memory_bytes();
-                cache.insert(table.meta.file, extent.start, Arc::clone(&block), charge);
-                Ok(block)
+                Ok(cache.insert(key, block, charge))
             }
         }
     }

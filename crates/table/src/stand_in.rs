@@ -16,14 +16,15 @@ impl<V> BlockCache<V> {
         Self(bytes, Mutex::new(HashMap::new()))
     }
     /// Get.
-    pub fn get(&self, file: FileId, offset: u64) -> Option<Arc<V>> {
-        self.1.lock().get(&(file, offset)).cloned()
+    pub fn get(&self, key: &(FileId, u64)) -> Option<Arc<V>> {
+        self.1.lock().get(key).cloned()
     }
     /// Insert.
-    pub fn insert(&self, file: FileId, offset: u64, value: Arc<V>, _charge: usize) {
+    pub fn insert(&self, key: (FileId, u64), value: Arc<V>, _charge: usize) -> Arc<V> {
         if self.0 > 0 {
-            self.1.lock().insert((file, offset), value);
+            self.1.lock().insert(key, Arc::clone(&value));
         }
+        value
     }
 }
 

@@ -190,14 +190,13 @@ impl Table {
         index: usize,
         cache: &BlockCache<DataBlock>,
     ) -> StorageResult<Arc<DataBlock>> {
-        let offset = self.fences.extent(index).start;
-        if let Some(block) = cache.get(self.meta.file, offset) {
+        let key = (self.meta.file, self.fences.extent(index).start);
+        if let Some(block) = cache.get(&key) {
             return Ok(block);
         }
         let block = Arc::new(self.read_block(index)?);
         let charge = block.memory_bytes();
-        cache.insert(self.meta.file, offset, Arc::clone(&block), charge);
-        Ok(block)
+        Ok(cache.insert(key, block, charge))
     }
 
     /// Data block `index`, from the file.
