@@ -10,8 +10,9 @@
 //! The lock is a leaf: no other lock is taken while it is held, and the closures given to the registry must read one
 //! atomic or one clock, no more.
 //!
-//! A read that does not register (a single get) must take the tables and memtables it reads *before* it reads the
-//! visible number: what it holds then contains every version that the number sees, however merges go on.
+//! A read that does not register (a single get) must take the super version *before* it reads the visible number: the
+//! tables it holds then contain every version that the number sees, however merges go on. Memtables are not frozen by
+//! being held: whoever walks one registers at least until its cursors are open.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 

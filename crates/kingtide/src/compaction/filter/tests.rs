@@ -122,10 +122,15 @@ fn check(history: &[Version], boundaries: &[SeqNo], is_bottom: bool) {
         "more versions than stripes: {}",
         what()
     );
+    let is_expired = |version: &Version| version.expires_at != 0 && version.expires_at <= CLOCK;
+    assert!(
+        !kept.iter().filter(is_covered).any(is_expired),
+        "an expired value takes space: {}",
+        what()
+    );
     let oldest = kept.last().filter(|v| v.sequence <= boundaries[0].0);
     if is_bottom && let Some(oldest) = oldest {
         assert_eq!(oldest.kind, EntryKind::Put, "{}", what());
-        assert!(oldest.expires_at == 0 || oldest.expires_at > CLOCK);
     }
     assert_eq!(pass(&kept, boundaries, is_bottom), kept, "{}", what());
 }

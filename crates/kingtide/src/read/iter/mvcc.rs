@@ -18,6 +18,9 @@
 //!   backward:            ^ source                  key and value in the buffers
 //! ```
 //!
+//! The source may grow while it is walked (an active memtable): what appears is newer than the snapshot. It must be opened
+//! after the snapshot's number was read, so that it holds everything that the snapshot sees.
+//!
 //! Invariants: `key` holds the shown key whenever there is one. `Forward`: the source is on the shown version.
 //! `Backward`: the source is on the last version of the preceding key, or invalid if there is none.
 //!

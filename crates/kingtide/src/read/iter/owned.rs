@@ -7,7 +7,7 @@ use kingtide_base::{Cursor, StorageError, StorageResult, ValuePointer, ValueRef}
 use super::MvccCursor;
 use crate::{Error, Result};
 
-/// The merged cursor under an iterator.
+/// The merged cursor under an iterator. `MergeCursor<Box<dyn Cursor>>` fits here as well and saves a virtual call a step.
 pub(crate) type MergedSource = Box<dyn Cursor>;
 
 /// Reads values that lie in the value log.

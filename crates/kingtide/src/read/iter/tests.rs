@@ -8,6 +8,8 @@ use kingtide_base::{
     ValueRef, built_in_comparator,
 };
 
+use kingtide_env::sync::atomic::{self, AtomicUsize};
+
 use super::{
     Bounds, Iter, MvccCursor,
     own_writes::{OwnWrite, OwnWrites},
@@ -63,7 +65,7 @@ struct VecCursor {
     index: Option<usize>,
     /// Moves until one fails; never when `None`.
     moves_left: Option<usize>,
-    moves: Arc<std::sync::atomic::AtomicUsize>,
+    moves: Arc<AtomicUsize>,
 }
 
 impl VecCursor {
@@ -85,7 +87,7 @@ impl VecCursor {
     }
 
     fn go(&mut self, index: Option<usize>) -> StorageResult<()> {
-        self.moves.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        self.moves.fetch_add(1, atomic::Ordering::SeqCst);
         if let Some(moves_left) = &mut self.moves_left {
             if *moves_left == 0 {
                 self.index = None;
@@ -264,7 +266,7 @@ fn random_bounds(random: &mut Random, order: &KeyOrder) -> Bounds {
 }
 
 /// Compares what `view` shows with entry `index` of the model.
-fn check(view: &mut MvccCursor<VecCursor>, model: &[Version], index: Option<usize>, what: &str) {
+fn check(view: &mut MvccCursor<impl Cursor>, model: &[Version], index: Option<usize>, what: &str) {
     let expected = index.and_then(|index| model.get(index));
     assert_eq!(view.is_valid(), expected.is_some(), "{what}");
     let Some(expected) = expected else {
@@ -283,7 +285,7 @@ fn check(view: &mut MvccCursor<VecCursor>, model: &[Version], index: Option<usiz
 /// One random move of `view`; answers where the model is afterwards.
 fn random_move(
     random: &mut Random,
-    view: &mut MvccCursor<VecCursor>,
+    view: &mut MvccCursor<impl Cursor>,
     (model, order, bounds): (&[Version], &KeyOrder, &Bounds),
     index: Option<usize>,
 ) -> (Option<usize>, String) {
@@ -310,12 +312,34 @@ fn random_move(
     };
     let index = index.filter(|index| *index < model.len());
     let what = format!("move {choice}, key {key:?}, index {index:?}");
-    assert_eq!(
-        moved.expect("memory does not fail"),
-        index.is_some(),
-        "{what}"
-    );
+    let moved = moved.expect("memory does not fail");
+    assert_eq!(moved, index.is_some(), "{what}");
     (index, what)
+}
+
+/// One random walk over what `open` makes of random versions, against the model.
+fn check_walk<C: Cursor>(
+    order: &KeyOrder,
+    seed: u64,
+    open: impl FnOnce(&KeyOrder, Vec<Version>) -> C,
+) {
+    let mut random = Random(seed);
+    let versions = random_versions(&mut random, order);
+    let snapshot = SeqNo(random.below(14) as u64);
+    let now = 100;
+    let bounds = random_bounds(&mut random, order);
+    let model = model(&versions, order, snapshot, now, &bounds);
+    let source = open(order, versions);
+    let mut view =
+        MvccCursor::new(source, order.clone(), snapshot, now).with_bounds(bounds.clone());
+    let mut index = None;
+    for step in 0..60 {
+        let around = (&model[..], order, &bounds);
+        let (next, what) = random_move(&mut random, &mut view, around, index);
+        index = next;
+        let what = format!("{}, seed {seed}, step {step}: {what}", order.name());
+        check(&mut view, &model, index, &what);
+    }
 }
 
 #[test]
@@ -329,23 +353,9 @@ fn random_walks_show_what_the_model_shows() {
     ] {
         let order = order_named(name);
         for seed in 0..400 {
-            let mut random = Random(seed);
-            let versions = random_versions(&mut random, &order);
-            let snapshot = SeqNo(random.below(14) as u64);
-            let now = 100;
-            let bounds = random_bounds(&mut random, &order);
-            let model = model(&versions, &order, snapshot, now, &bounds);
-            let source = VecCursor::new(&order, versions);
-            let mut view =
-                MvccCursor::new(source, order.clone(), snapshot, now).with_bounds(bounds.clone());
-            let mut index = None;
-            for step in 0..60 {
-                let around = (&model[..], &order, &bounds);
-                let (next, what) = random_move(&mut random, &mut view, around, index);
-                index = next;
-                let what = format!("{name}, seed {seed}, step {step}: {what}");
-                check(&mut view, &model, index, &what);
-            }
+            check_walk(&order, seed, |order, versions| {
+                VecCursor::new(order, versions)
+            });
         }
     }
 }
@@ -363,7 +373,7 @@ fn many_versions_of_a_key_are_sought_past_in_byte_order() {
         assert!(view.seek_to_first().unwrap());
         assert!(view.next().unwrap());
         assert_eq!(view.key(), b"a\0");
-        assert!(moves.load(std::sync::atomic::Ordering::SeqCst) <= moves_max);
+        assert!(moves.load(atomic::Ordering::SeqCst) <= moves_max);
     }
 }
 
@@ -389,7 +399,7 @@ fn moves_end_at_the_bounds() {
     assert!(!view.next().unwrap(), "no position, no move");
     assert!(view.seek_to_last().unwrap());
     assert_eq!(view.key(), b"a");
-    assert!(moves.load(std::sync::atomic::Ordering::SeqCst) < 10);
+    assert!(moves.load(atomic::Ordering::SeqCst) < 10);
 }
 
 #[test]
@@ -512,12 +522,12 @@ fn own_writes_show_the_last_operation_on_each_key() {
 /// Values by their pointer's offset; odd ones are damaged. Counts the reads.
 #[derive(Default)]
 struct Values {
-    reads: std::sync::atomic::AtomicUsize,
+    reads: AtomicUsize,
 }
 
 impl ValueSource for Values {
     fn read(&self, pointer: &ValuePointer, key: &[u8]) -> StorageResult<Vec<u8>> {
-        self.reads.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        self.reads.fetch_add(1, atomic::Ordering::SeqCst);
         if pointer.offset % 2 == 1 {
             return Err(StorageError::checksum(
                 "9.vlog",
@@ -585,7 +595,7 @@ fn separated_values_are_read_once_per_position_and_only_when_asked_for() {
         ],
         None,
     );
-    let reads = || values.reads.load(std::sync::atomic::Ordering::SeqCst);
+    let reads = || values.reads.load(atomic::Ordering::SeqCst);
     assert!(iter.seek_to_first().unwrap());
     assert_eq!(reads(), 0);
     assert_eq!(iter.expires_at(), Some(200));
