@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kingtide_base::{Cursor, FileId};
+use kingtide_base::{Cursor, FileId, limits};
 use kingtide_collections::MergeCursor;
 use kingtide_format::TableMeta;
 use kingtide_policy::{
@@ -54,7 +54,7 @@ pub(crate) fn merge_once(
 ) -> Result<MergeOutcome> {
     let Some(claim) = Claim::take(family, wanted)? else { return Ok(MergeOutcome::Nothing) };
     if claim.plan.moves_only {
-        engine.install_moves(family, &claim.inputs, claim.plan.target_level)?;
+        engine.install_moves(family, &claim.inputs, claim.target_level())?;
         return Ok(MergeOutcome::Merged);
     }
     let mut cursor = claim.cursor(engine)?;
@@ -65,8 +65,8 @@ pub(crate) fn merge_once(
         return Ok(MergeOutcome::Cancelled);
     };
     drop(cursor);
-    let target = claim.plan.target_level;
-    if let Err(error) = engine.install_merge(family, &claim.inputs, target, &output) {
+    let target_level = claim.target_level();
+    if let Err(error) = engine.install_merge(family, &claim.inputs, target_level, &output) {
         if family.is_dropped() {
             discard_output(&engine.files, &output);
             return Ok(MergeOutcome::Nothing);
@@ -90,7 +90,7 @@ struct Claim<'a> {
     family: &'a Family,
     plan: MergePlan,
     /// Level and table.
-    inputs: Vec<(usize, Arc<TableMeta>)>,
+    inputs: Vec<(u8, Arc<TableMeta>)>,
 }
 
 impl<'a> Claim<'a> {
@@ -106,16 +106,24 @@ impl<'a> Claim<'a> {
         let Some(plan) = plan else { return Ok(None) };
         let mut inputs = Vec::with_capacity(plan.inputs.len());
         for input in &plan.inputs {
-            let table = version.table(input.level, input.file).ok_or_else(|| {
-                Error::new(
-                    ErrorKind::ReopenRequired,
-                    format!("a merge names table {}, which its level does not have", input.file),
-                )
-            })?;
-            inputs.push((input.level, Arc::clone(table)));
+            let level = level_number(input.level);
+            let table = version
+                .level(level)
+                .and_then(|level| level.tables().iter().find(|table| table.file == input.file))
+                .ok_or_else(|| {
+                    Error::new(
+                        ErrorKind::ReopenRequired,
+                        format!("a merge names table {}, which its level does not have", input.file),
+                    )
+                })?;
+            inputs.push((level, Arc::clone(table)));
         }
         busy.extend(plan.inputs.iter().map(|input| input.file));
         Ok(Some(Self { family, plan, inputs }))
+    }
+
+    fn target_level(&self) -> u8 {
+        level_number(self.plan.target_level)
     }
 
     /// All entries of the inputs, newest source first.
@@ -168,13 +176,18 @@ fn shape_of(version: &Version, busy: &[FileId]) -> TreeShape {
         largest: table.largest.clone(),
         busy: busy.contains(&table.file),
     };
-    TreeShape {
-        levels: version
-            .levels()
-            .iter()
-            .map(|level| level.tables().iter().map(shape).collect())
-            .collect(),
+    let mut levels: Vec<Vec<TableShape>> =
+        version.levels().map(|level| level.tables().iter().map(shape).collect()).collect();
+    // The policy wants level 1 from the oldest to the newest, a version has it in read order.
+    if let Some(first) = levels.first_mut() {
+        first.reverse();
     }
+    TreeShape { levels }
+}
+
+/// A level of a plan as versions number it. Plans stay below the most levels there can be.
+fn level_number(level: usize) -> u8 {
+    level.min(limits::LEVELS_MAX) as u8
 }
 
 fn policy_options(family: &Family) -> PolicyOptions {

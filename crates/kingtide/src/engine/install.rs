@@ -11,7 +11,8 @@ use crate::{
     family::Family,
     memtable::Memory,
     output::Output,
-    version::Change,
+    manifest::ManifestState,
+    version::{TableMove, Version, VersionFault},
 };
 
 impl ManifestSlot {
@@ -20,11 +21,20 @@ impl ManifestSlot {
     /// # Errors
     /// What writing answers; `ReadOnly` in a read-only opening.
     pub(crate) fn append(&mut self, edits: &[Edit]) -> Result<()> {
-        let Some(writer) = &mut self.writer else {
-            return Err(Error::new(ErrorKind::ReadOnly, "the database is open for reading only"));
-        };
-        writer.append(&mut self.state, edits)?;
-        Ok(())
+        match self {
+            Self::Writer(manifest) => Ok(manifest.append(edits)?),
+            Self::ReadOnly(_) => {
+                Err(Error::new(ErrorKind::ReadOnly, "the database is open for reading only"))
+            }
+        }
+    }
+
+    /// What the durable manifest says.
+    pub(crate) fn state(&self) -> &ManifestState {
+        match self {
+            Self::Writer(manifest) => manifest.state(),
+            Self::ReadOnly(state) => state,
+        }
     }
 }
 
@@ -55,8 +65,9 @@ impl Engine {
         edits.extend(output.value_files.iter().map(|file| Edit::AddValueFile(*file)));
         edits.extend(add_tables(family, 1, output));
         manifest.append(&edits)?;
-        let change = Change { added: shared(1, output), ..Change::default() };
-        self.swap_version(family, change, Some(memory))?;
+        self.swap_version(family, Some(memory), shared(output), |version, added| {
+            version.apply(&at_level(1, added), &[], &[])
+        })?;
         drop(manifest);
         self.retire_log(needed.segment);
         self.pipeline.stall.subtract(memory.table.bytes());
@@ -72,8 +83,8 @@ impl Engine {
     pub(crate) fn install_merge(
         &self,
         family: &Arc<Family>,
-        inputs: &[(usize, Arc<TableMeta>)],
-        target_level: usize,
+        inputs: &[(u8, Arc<TableMeta>)],
+        target_level: u8,
         output: &Output,
     ) -> Result<()> {
         let mut manifest = self.manifest.lock();
@@ -81,18 +92,16 @@ impl Engine {
         let mut edits = vec![Edit::NextFileId(self.files.next_id())];
         edits.extend(inputs.iter().map(|(level, table)| Edit::RemoveTable {
             family: family.id,
-            level: *level as u8,
+            level: *level,
             file: table.file,
         }));
         edits.extend(output.value_files.iter().map(|file| Edit::AddValueFile(*file)));
         edits.extend(add_tables(family, target_level, output));
         manifest.append(&edits)?;
-        let change = Change {
-            added: shared(target_level, output),
-            removed: inputs.iter().map(|(level, table)| (*level, table.file)).collect(),
-            ..Change::default()
-        };
-        self.swap_version(family, change, None)?;
+        let removed: Vec<_> = inputs.iter().map(|(level, table)| (*level, table.file)).collect();
+        self.swap_version(family, None, shared(output), |version, added| {
+            version.apply(&at_level(target_level, added), &removed, &[])
+        })?;
         drop(manifest);
         for (_, table) in inputs {
             self.files.live.remove(table);
@@ -109,36 +118,39 @@ impl Engine {
     pub(crate) fn install_moves(
         &self,
         family: &Arc<Family>,
-        inputs: &[(usize, Arc<TableMeta>)],
-        target_level: usize,
+        inputs: &[(u8, Arc<TableMeta>)],
+        target_level: u8,
     ) -> Result<()> {
         let mut manifest = self.manifest.lock();
         self.check_family(family)?;
-        let moves = inputs.iter().map(|(level, table)| Edit::MoveTable {
-            family: family.id,
-            from: *level as u8,
-            to: target_level as u8,
-            file: table.file,
-        });
-        manifest.append(&moves.collect::<Vec<_>>())?;
-        let moved = inputs.iter().map(|(level, table)| (*level, target_level, table.file));
-        let change = Change { moved: moved.collect(), ..Change::default() };
-        self.swap_version(family, change, None)
+        let moves: Vec<TableMove> = inputs
+            .iter()
+            .map(|(from, table)| TableMove { file: table.file, from: *from, to: target_level })
+            .collect();
+        let edits: Vec<Edit> = moves
+            .iter()
+            .map(|moved| Edit::MoveTable {
+                family: family.id,
+                from: moved.from,
+                to: moved.to,
+                file: moved.file,
+            })
+            .collect();
+        manifest.append(&edits)?;
+        self.swap_version(family, None, Vec::new(), |version, _| version.apply(&[], &[], &moves))
     }
 
     fn swap_version(
         &self,
         family: &Arc<Family>,
-        change: Change,
         flushed: Option<&Arc<Memory>>,
+        added: Vec<Arc<TableMeta>>,
+        change: impl FnOnce(&Version, &[Arc<TableMeta>]) -> std::result::Result<Version, VersionFault>,
     ) -> Result<()> {
-        for (_, table) in &change.added {
+        for table in &added {
             self.files.live.add(table);
         }
-        let version = family
-            .load()
-            .version
-            .apply(&change, &family.order)
+        let version = change(&family.load().version, &added)
             .map_err(|fault| Error::new(ErrorKind::ReopenRequired, fault.to_string()))?;
         let version = Arc::new(version);
         family.update(|current| current.with_version(Arc::clone(&version), flushed));
@@ -167,7 +179,14 @@ impl Engine {
     /// # Errors
     /// What the manifest answers; the value files then stay until the next open.
     pub(crate) fn sweep_files(&self) -> Result<()> {
-        let dead: Vec<FileId> = self.files.sweep_tables();
+        self.remove_value_files(self.files.sweep_tables())
+    }
+
+    /// Removes value files that no table points to: first from the manifest, then from the disk.
+    ///
+    /// # Errors
+    /// What the manifest answers; the files then stay until the next open.
+    pub(crate) fn remove_value_files(&self, dead: Vec<FileId>) -> Result<()> {
         if dead.is_empty() {
             return Ok(());
         }
@@ -183,17 +202,21 @@ impl Engine {
 
 fn add_tables(
     family: &Family,
-    level: usize,
+    level: u8,
     output: &Output,
 ) -> impl Iterator<Item = Edit> {
     let family = family.id;
     output.tables.iter().map(move |meta| Edit::AddTable {
         family,
-        level: level as u8,
+        level,
         meta: meta.clone(),
     })
 }
 
-fn shared(level: usize, output: &Output) -> Vec<(usize, Arc<TableMeta>)> {
-    output.tables.iter().map(|meta| (level, Arc::new(meta.clone()))).collect()
+fn shared(output: &Output) -> Vec<Arc<TableMeta>> {
+    output.tables.iter().map(|meta| Arc::new(meta.clone())).collect()
+}
+
+fn at_level(level: u8, tables: &[Arc<TableMeta>]) -> Vec<(u8, Arc<TableMeta>)> {
+    tables.iter().map(|table| (level, Arc::clone(table))).collect()
 }

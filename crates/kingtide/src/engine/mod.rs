@@ -1,12 +1,11 @@
 //! The shared state of an open database: what every path (write, read, flush, merge, recovery) works on. Holds parts and
 //! the rules that bind them together; the paths themselves are modules of their own.
 
-mod checkpoint;
 mod install;
 
 use std::sync::Arc;
 
-use kingtide_base::{FamilyId, Lsn, SegmentId, SeqNo};
+use kingtide_base::{Lsn, SegmentId, SeqNo};
 use kingtide_env::{
     Directory, Env, FileLock,
     sync::{
@@ -28,13 +27,12 @@ use crate::{
 /// Microseconds in a second.
 const MICROS_PER_SECOND: u64 = 1_000_000;
 
-/// The manifest and what it says. Guarded by one lock: installs follow one another.
-pub(crate) struct ManifestSlot {
-    /// `None` in a read-only opening.
-    pub(crate) writer: Option<Manifest>,
-    /// What the durable manifest says.
-    pub(crate) state: ManifestState,
-    pub(crate) next_family: FamilyId,
+/// The manifest of an opening. Guarded by one lock: installs follow one another.
+pub(crate) enum ManifestSlot {
+    /// Open for writing; knows the durable state itself.
+    Writer(Box<Manifest>),
+    /// What a read-only opening found.
+    ReadOnly(Box<ManifestState>),
 }
 
 /// Counts of this opening. All are statistics: relaxed.

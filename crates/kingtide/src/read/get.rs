@@ -83,8 +83,8 @@ pub(crate) fn find(
             return Ok(live.then(|| Found::Memory(Arc::clone(&memory.table), entry.offset)));
         }
     }
-    for (index, level) in current.version.levels().iter().enumerate() {
-        for meta in level.candidates(key, &family.order, index == 0) {
+    for level in 1..=current.version.depth() {
+        for meta in current.version.tables_for_key(level, key) {
             let table = files.tables.get(meta, &family.order)?;
             if let Some(entry) = table.get(key, hash, point.sequence, &files.blocks)? {
                 check_kind(entry.kind)?;

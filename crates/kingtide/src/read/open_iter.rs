@@ -25,9 +25,9 @@ pub(crate) fn table_cursors(
     order: &KeyOrder,
     sources: &mut Vec<Box<dyn Cursor>>,
 ) -> Result<()> {
-    for (index, level) in version.levels().iter().enumerate() {
+    for (index, level) in version.levels().enumerate() {
         if index == 0 {
-            for meta in level.newest_first() {
+            for meta in level.tables() {
                 let table = files.tables.get(meta, order)?;
                 sources.push(Box::new(table.cursor(&files.blocks, CursorUse::Read)));
             }

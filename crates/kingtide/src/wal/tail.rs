@@ -1,10 +1,10 @@
 //! The end of the log. Guarded by the commit lock: every method with `&mut self` runs inside it, so none may block,
 //! allocate without bound or call user code; what needs that (creating blanks, syncing) works on values handed out.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, io, sync::Arc};
 
 use kingtide_base::{Lsn, SegmentId, SeqNo, StorageError, StorageResult, limits};
-use kingtide_env::Env;
+use kingtide_env::{Env, File};
 use kingtide_format::{FRAME_HEADER_BYTES, FrameHeader, FrameKind, encode_frame_header, frame_bytes, payload_hash};
 
 use super::{
@@ -55,6 +55,28 @@ impl Tail {
             window_end: 0,
             bytes_written: 0,
         })
+    }
+
+    /// The end of a log that is only read: it takes no records.
+    pub(crate) fn read_only(id: SegmentId, base: Lsn) -> Self {
+        let current = Segment {
+            id,
+            salt: 0,
+            base,
+            bytes: FRAMES_OFFSET,
+            file: Arc::new(ReadOnlyFile),
+            name: "read-only".to_owned(),
+        };
+        Self {
+            current: Arc::new(current),
+            offset: FRAMES_OFFSET,
+            retained: VecDeque::new(),
+            unsynced: Vec::new(),
+            blanks: VecDeque::new(),
+            boot_id: 0,
+            window_end: u64::MAX,
+            bytes_written: 0,
+        }
     }
 
     /// The position behind the last record.
@@ -274,4 +296,42 @@ impl Segment {
     pub(crate) fn make_durable(&self) -> StorageResult<()> {
         self.sync()
     }
+}
+
+/// Stands in for the current segment of a log that is only read: refuses every write.
+#[derive(Debug)]
+struct ReadOnlyFile;
+
+impl File for ReadOnlyFile {
+    fn read_at(&self, _target: &mut [u8], _offset: u64) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn write_at(&self, _source: &[u8], _offset: u64) -> io::Result<()> {
+        Err(read_only())
+    }
+
+    fn prepare_window(&self, _offset: u64, _bytes: u64) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    fn allocate(&self, _offset: u64, _bytes: u64) -> io::Result<()> {
+        Err(read_only())
+    }
+
+    fn set_len(&self, _bytes: u64) -> io::Result<()> {
+        Err(read_only())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(0)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn read_only() -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, "the database is open for reading only")
 }

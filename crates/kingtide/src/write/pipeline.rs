@@ -37,12 +37,14 @@ pub(crate) struct CommitLog {
     /// The largest durable mark that a frame in the log carries.
     marked: Lsn,
     next_slot: u64,
+    /// Set by close: nothing is committed from then on.
+    is_closed: bool,
 }
 
 impl CommitLog {
     pub(crate) fn new(tail: Tail, next_slot: u64) -> Self {
         let marked = tail.position();
-        Self { tail, marked, next_slot }
+        Self { tail, marked, next_slot, is_closed: false }
     }
 }
 
@@ -187,6 +189,9 @@ impl Pipeline {
         let mut state = self.order.lock();
         if let Some(failure) = state.failure() {
             return Err(reopen_required(failure));
+        }
+        if state.log.is_closed {
+            return Err(Error::new(ErrorKind::Closed, "the database is closed"));
         }
         if !state.log.tail.has_room(writes.frames()) {
             return Ok(Attempt::NeedsLogRoom);
@@ -392,6 +397,11 @@ impl Pipeline {
             attention.sealed(family);
         }
         Ok(())
+    }
+
+    /// Refuses every commit from now on. What is committed when this returns is all there will be.
+    pub(crate) fn close(&self) {
+        self.order.lock().log.is_closed = true;
     }
 
     /// Syncs, and commits, so far.
