@@ -76,7 +76,10 @@ fn forgotten_tables_are_opened_again() {
     world.directory.remove("000001.klog").expect("there");
     assert!(matches!(
         open.get(&metas[0], &order),
-        Err(StorageError::Io { operation: "open", .. })
+        Err(StorageError::Io {
+            operation: "open",
+            ..
+        })
     ));
     open.get(&metas[1], &order).expect("intact");
 }

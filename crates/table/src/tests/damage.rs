@@ -150,7 +150,9 @@ fn misplaced_blocks_are_refused() {
         .map(|index| table.fences.extent(index))
         .map(|extent| extent.start as usize..extent.end as usize)
         .collect();
-    let pair = extents.windows(2).find(|pair| pair[0].len() == pair[1].len());
+    let pair = extents
+        .windows(2)
+        .find(|pair| pair[0].len() == pair[1].len());
     let [first, second] = pair.expect("neighbours of equal length") else {
         unreachable!("windows of two");
     };
@@ -191,7 +193,11 @@ fn newer_versions_are_refused_as_such() {
     let answer = world.open(&meta, &KeyOrder::BYTEWISE);
     assert!(matches!(
         answer,
-        Err(StorageError::NewerVersion { found: 2, supported: 1, .. })
+        Err(StorageError::NewerVersion {
+            found: 2,
+            supported: 1,
+            ..
+        })
     ));
     assert_eq!(KlogFooter::TAIL.version, 1);
 }

@@ -7,10 +7,11 @@ use kingtide_base::{
     Cursor, EntryKind, EntryRef, FileId, KeyOrder, SeqNo, ValuePointer, ValueRef,
     built_in_comparator,
 };
+use kingtide_collections::BlockCache;
 use kingtide_env::{Directory, Env, MemoryEnv, OpenMode};
 use kingtide_format::{CodecId, TableMeta};
 
-use crate::{BlockCache, Table, TableBuilder, TableEntry, TableSettings, TableValue, klog_name};
+use crate::{Table, TableBuilder, TableEntry, TableSettings, TableValue, klog_name};
 
 pub const CODECS: [CodecId; 5] = [
     CodecId::None,

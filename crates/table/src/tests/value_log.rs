@@ -124,7 +124,10 @@ fn a_pointer_to_another_value_is_refused() {
     wrong.record_bytes = 3;
     assert!(refused(wrong, b"one"));
     wrong.file = FileId(9);
-    assert!(matches!(files.read(&wrong, b"one"), Err(StorageError::Io { .. })));
+    assert!(matches!(
+        files.read(&wrong, b"one"),
+        Err(StorageError::Io { .. })
+    ));
     files.forget(FileId(1));
     assert_eq!(files.open_count(), 0);
 }
