@@ -15,9 +15,9 @@ use kingtide_format::block::{BlockKind, BlockPlace, DataBlockBuilder, write_sect
 use kingtide_format::klog::{IndexBuilder, KlogFooter, encode_properties, shortest_separator};
 use kingtide_format::{CodecId, TableMeta, ValueFileUse};
 
-use crate::FilterBuilder;
 use crate::names::{damaged, klog_path};
 use crate::output::Output;
+use kingtide_collections::FilterBuilder;
 
 /// The smallest and the largest target for the raw bytes of a block.
 const BLOCK_BYTES: std::ops::RangeInclusive<usize> = 256..=1 << 20;

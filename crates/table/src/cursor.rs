@@ -9,9 +9,9 @@ use std::sync::Arc;
 use kingtide_base::{Cursor, EntryKind, SeqNo, StorageResult, ValueRef};
 use kingtide_format::block::DataBlock;
 
-use crate::BlockCache;
 use crate::read_ahead::ReadAhead;
 use crate::table::Table;
+use kingtide_collections::BlockCache;
 
 /// What a cursor is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use kingtide_base::{Cursor, EntryKind, KeyOrder, SeqNo, StorageResult, ValueRef}
 use kingtide_format::TableMeta;
 use kingtide_format::block::DataBlock;
 
-use crate::BlockCache;
 use crate::cursor::{CursorUse, TableCursor};
 use crate::table_cache::TableCache;
+use kingtide_collections::BlockCache;
 
 /// A cursor over the tables of one level. It keeps one table open.
 pub struct LevelCursor {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use kingtide_base::StorageResult;
 use kingtide_format::block::DataBlock;
 
-use crate::BlockCache;
 use crate::cursor::CursorUse;
 use crate::table::{Table, read_range};
+use kingtide_collections::BlockCache;
 
 /// What a scan reads at once, in bytes, and the most that a walking reader does.
 const WINDOW_BYTES_MAX: u64 = 256 << 10;

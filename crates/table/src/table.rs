@@ -18,7 +18,7 @@ use crate::cursor::{CursorUse, TableCursor};
 use crate::fences::Fences;
 use crate::names::damaged;
 use crate::value::TableEntry;
-use crate::{BlockCache, Filter};
+use kingtide_collections::{BlockCache, Filter};
 
 /// The most bytes of index, filter and properties together: what opening a table may allocate at once.
 const SECTIONS_BYTES_MAX: u64 = 2 << 30;
@@ -172,9 +172,9 @@ impl Table {
     /// What the table keeps in memory besides cached blocks, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let filter = self.footer.properties_offset - self.footer.filter_offset;
+        let filter = self.filter.as_ref().map_or(0, Filter::memory_bytes);
         let keys = self.meta.smallest.len() + self.meta.largest.len();
-        size_of::<Self>() + self.fences.memory_bytes() + filter as usize + keys
+        size_of::<Self>() + self.fences.memory_bytes() + filter + keys
     }
 
     /// What the manifest records about the table.

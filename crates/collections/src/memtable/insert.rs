@@ -10,8 +10,8 @@
 
 use std::sync::Arc;
 
-use kingtide_base::{EntryKind, SeqNo, limits};
-use kingtide_env::sync::{MutexGuard, atomic::Ordering};
+use kingtide_base::{EntryKind, SeqNo};
+use kingtide_env::sync::atomic::Ordering;
 
 use crate::{
     arena::{ArenaWriter, EntryOffset, NewEntry},
@@ -93,18 +93,13 @@ impl Memtable {
         let needs_spare = writer.list.is_half_full() && self.spare_list.lock().is_none();
         drop(writer);
         if needs_spare {
-            let list = Arc::new(SkipList::new(limits::SKIP_LIST_ENTRIES_MAX));
+            let list = Arc::new(SkipList::new(self.list_entries));
             *self.spare_list.lock() = Some(list);
         }
     }
 
     /// Puts the `count` entries from `start` on into the skip list, or into as many as it takes.
-    fn insert_into_list(
-        &self,
-        writer: &mut MutexGuard<'_, super::insert::Writer>,
-        start: EntryOffset,
-        count: usize,
-    ) {
+    fn insert_into_list(&self, writer: &mut Writer, start: EntryOffset, count: usize) {
         let mut offset = start;
         for _ in 0..count {
             let Some(entry) = self.arena.entry(offset) else {
@@ -116,7 +111,7 @@ impl Memtable {
                     .spare_list
                     .lock()
                     .take()
-                    .unwrap_or_else(|| Arc::new(SkipList::new(limits::SKIP_LIST_ENTRIES_MAX)));
+                    .unwrap_or_else(|| Arc::new(SkipList::new(self.list_entries)));
                 self.sources.append(Source::List(Arc::clone(&writer.list)));
             }
             let has_room = writer.list.insert(offset, &self.arena, &self.order);

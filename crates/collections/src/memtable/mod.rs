@@ -79,6 +79,8 @@ impl std::error::Error for Full {}
 /// See the module's documentation.
 pub struct Memtable {
     order: KeyOrder,
+    /// Entries of each skip list.
+    list_entries: usize,
     arena: Arc<Arena>,
     index: Option<HashIndex>,
     sources: SourceList,
@@ -108,10 +110,28 @@ impl Memtable {
     /// when the order has hashes, at least `entries_max` different keys.
     #[must_use]
     pub fn new(order: KeyOrder, pool: &Arc<ArenaPool>, bytes: usize, entries_max: usize) -> Self {
+        Self::with_lists_of(
+            limits::SKIP_LIST_ENTRIES_MAX,
+            order,
+            pool,
+            bytes,
+            entries_max,
+        )
+    }
+
+    /// As [`Memtable::new`], with skip lists for `list_entries` entries.
+    fn with_lists_of(
+        list_entries: usize,
+        order: KeyOrder,
+        pool: &Arc<ArenaPool>,
+        bytes: usize,
+        entries_max: usize,
+    ) -> Self {
         let (arena, arena_writer) = Arena::new(pool, bytes);
         let index = order.has_hash().then(|| HashIndex::new(entries_max));
-        let list = Arc::new(SkipList::new(limits::SKIP_LIST_ENTRIES_MAX));
+        let list = Arc::new(SkipList::new(list_entries));
         Self {
+            list_entries,
             order,
             arena,
             index,

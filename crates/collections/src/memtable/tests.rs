@@ -104,7 +104,12 @@ fn is_like_a_sorted_vector_of_versions() {
     for (number, order) in orders().into_iter().enumerate() {
         for round in 0..6 {
             let mut random = Random::new(number as u64 * 10 + round);
-            let memtable = memtable(&order, 1 << 20, 4000);
+            // Short lists in every second round, so that lists are frozen, replaced and merged too.
+            let list_entries = if round % 2 == 0 { 4096 } else { 10 };
+            let pool = ArenaPool::new(0);
+            let memtable =
+                Memtable::with_lists_of(list_entries, order.clone(), &pool, 1 << 20, 4000);
+            let memtable = Arc::new(memtable);
             let mut model: Vec<ModelEntry> = Vec::new();
             assert!(memtable.is_empty());
             assert_eq!(memtable.run_count(), 0);
@@ -398,6 +403,76 @@ fn readers_see_whole_commits_beside_writer_and_merger() {
                     }
                 });
             }
+        });
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+
+    fn put(memtable: &Memtable, sequence: u64, keys: &[&'static [u8]], with_run: bool) {
+        let order = memtable.order().clone();
+        let run =
+            with_run.then(|| PreparedRun::sort(&order, keys.len(), |index| keys[index as usize]));
+        let ops = keys.iter().map(|key| MemtableOp {
+            kind: EntryKind::Put,
+            expires_at: 0,
+            hash: order.hash(key).expect("has hashes"),
+            key,
+            value: &[],
+        });
+        memtable.insert(SeqNo(sequence), ops, run).expect("it fits");
+    }
+
+    /// Goal: whoever sees the newest commit's key sees all commits before, by point read and by walk, also while sources are
+    /// appended and merged. Method: all interleavings (with two preemptions) of a writer, a merger and a reader; loom
+    /// watches the arena's memory.
+    #[test]
+    fn loom_readers_see_commits_beside_writer_and_merger() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        builder.check(|| {
+            let pool = ArenaPool::new(0);
+            let memtable = Memtable::with_lists_of(1, KeyOrder::BYTEWISE, &pool, 512, 14);
+            let memtable = Arc::new(memtable);
+            // Four frozen sources of one entry each: enough to be merged.
+            put(&memtable, 1, &[b"b"], false);
+            put(&memtable, 2, &[b"a"], true);
+            put(&memtable, 3, &[b"b"], true);
+            put(&memtable, 4, &[b"d"], true);
+            let writer = {
+                let memtable = Arc::clone(&memtable);
+                loom::thread::spawn(move || {
+                    put(&memtable, 5, &[b"c", b"a"], true);
+                    put(&memtable, 6, &[b"b"], false);
+                })
+            };
+            let merger = {
+                let memtable = Arc::clone(&memtable);
+                loom::thread::spawn(move || memtable.merge_runs(&[SeqNo(4)]))
+            };
+            let newest = memtable
+                .latest_sequence(b"b", None)
+                .expect("written before");
+            let mut cursor = merged(&memtable);
+            let mut walked = Vec::new();
+            cursor.seek_first().expect("memory does not fail");
+            while cursor.is_valid() {
+                walked.push((cursor.key().to_vec(), cursor.sequence().0));
+                cursor.next().expect("memory does not fail");
+            }
+            let has = |key: &[u8], sequence: u64| walked.contains(&(key.to_vec(), sequence));
+            assert!(walked.is_sorted_by_key(|(key, sequence)| (key.clone(), u64::MAX - sequence)));
+            assert!(has(b"a", 2) && has(b"b", 3) && has(b"d", 4));
+            assert!(newest == SeqNo(3) || newest == SeqNo(6));
+            if newest == SeqNo(6) {
+                assert!(has(b"a", 5) && has(b"c", 5));
+                assert_eq!(memtable.latest_sequence(b"c", None), Some(SeqNo(5)));
+            }
+            writer.join().expect("the writer does not fail");
+            merger.join().expect("the merger does not fail");
+            assert!(memtable.get(b"b", None, SeqNo(5)).is_some());
         });
     }
 }

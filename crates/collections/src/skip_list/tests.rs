@@ -165,9 +165,7 @@ mod loom_models {
     /// between and after, and a reader that walks and seeks; loom watches the arena's memory.
     #[test]
     fn loom_nodes_are_seen_whole() {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(3);
-        builder.check(|| {
+        loom::model(|| {
             let order = KeyOrder::BYTEWISE;
             let pool = ArenaPool::new(0);
             let (arena, mut writer) = Arena::new(&pool, 128);
