@@ -22,7 +22,7 @@ use tidy::{RATCHET_PATH, Tree};
 
 const USAGE: &str = "usage: cargo xtask <chore>
 
-  tidy            check the rules of the tree
+  tidy [DIR]      check the rules of the tree (of this repository, or of the one at DIR)
   bless           lower the numbers of xtask/ratchet.txt to what is true now
   bless goldens   rewrite the golden files of the durable formats
   ci              run .ci/run, all that a change must pass
@@ -32,7 +32,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match arguments.as_slice() {
-        ["tidy"] => run_tidy(),
+        ["tidy"] => run_tidy(&root()),
+        ["tidy", folder] => run_tidy(Path::new(folder)),
         ["bless"] => run_bless(),
         ["bless", "goldens"] => run_child(
             Command::new(env!("CARGO"))
@@ -69,13 +70,13 @@ fn root() -> PathBuf {
     xtask.parent().unwrap_or(xtask).to_owned()
 }
 
-fn load() -> Result<Tree, String> {
-    Tree::load(&root()).map_err(|error| format!("cannot read the tree: {error}"))
+fn load(root: &Path) -> Result<Tree, String> {
+    Tree::load(root).map_err(|error| format!("cannot read the tree: {error}"))
 }
 
 /// True when there is nothing to report.
-fn run_tidy() -> Result<bool, String> {
-    let tree = load()?;
+fn run_tidy(root: &Path) -> Result<bool, String> {
+    let tree = load(root)?;
     let findings = tidy::check(&tree);
     for finding in &findings {
         println!("{finding}");
@@ -89,7 +90,7 @@ fn run_tidy() -> Result<bool, String> {
 }
 
 fn run_bless() -> Result<bool, String> {
-    let tree = load()?;
+    let tree = load(&root())?;
     let blessed = tidy::bless(&tree)?;
     std::fs::write(root().join(RATCHET_PATH), blessed)
         .map_err(|error| format!("cannot write {RATCHET_PATH}: {error}"))?;

@@ -49,11 +49,21 @@ pub fn declared_files(path: &str, source: &Source<'_>) -> Vec<String> {
     (0..source.len())
         .filter(|index| source.is_test(*index) && source.word(*index) == "mod")
         .filter(|index| source.word(index + 2) == ";")
-        .flat_map(|index| {
-            let name = source.word(index + 1);
-            [format!("{base}/{name}.rs"), format!("{base}/{name}/mod.rs")]
+        .flat_map(|index| match path_attribute(source, index) {
+            Some(file) => vec![format!("{folder}/{file}")],
+            None => {
+                let name = source.word(index + 1);
+                vec![format!("{base}/{name}.rs"), format!("{base}/{name}/mod.rs")]
+            }
         })
         .collect()
+}
+
+/// The file that `#[path = "file"]` right before the item at `index` names.
+fn path_attribute<'a>(source: &Source<'a>, index: usize) -> Option<&'a str> {
+    let start = index.checked_sub(6)?;
+    let is_path = source.reads(start, &["#", "[", "path", "="]) && source.is_literal(start + 4);
+    is_path.then(|| source.token_text(start + 4).trim_matches('"'))
 }
 
 /// True when the attribute whose `[` is at `open` is `test`, `x::test`, or a `cfg` that holds `test` and not only in

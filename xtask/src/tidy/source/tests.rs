@@ -97,10 +97,11 @@ fn modules_that_tests_declare_are_test_files() {
     let tree = Tree::of(&[
         (
             "crates/a/src/lib.rs",
-            "#[cfg(test)]\nmod checks;\nmod work;",
+            "#[cfg(test)]\nmod checks;\nmod work;\n#[cfg(test)]\n#[path = \"proofs.rs\"]\nmod tests;",
         ),
         ("crates/a/src/checks.rs", "mod deep;"),
         ("crates/a/src/checks/deep.rs", "fn f() {}"),
+        ("crates/a/src/proofs.rs", "fn f() {}"),
         ("crates/a/src/work.rs", "fn f() {}"),
         ("crates/a/src/work/tests.rs", "fn f() {}"),
     ]);
@@ -108,6 +109,7 @@ fn modules_that_tests_declare_are_test_files() {
     for (path, expected) in [
         ("crates/a/src/checks.rs", true),
         ("crates/a/src/checks/deep.rs", true),
+        ("crates/a/src/proofs.rs", true),
         ("crates/a/src/work.rs", false),
         ("crates/a/src/work/tests.rs", true),
     ] {
