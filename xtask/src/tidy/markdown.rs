@@ -1,5 +1,5 @@
 //! Documents: every relative link leads to a file of the tree, and its anchor to a heading; every page of a durable
-//! format is listed in ARCHITECTURE.md.
+//! format is listed in ARCHITECTURE.md; README.md tells people to run the tests as `.ci/run` does.
 //!
 //! Anchors are made from headings the way GitHub does it. Code blocks and code spans are not looked at.
 
@@ -44,7 +44,28 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             }
         }
     }
+    check_test_command(tree, &mut findings);
     findings
+}
+
+fn check_test_command(tree: &Tree, findings: &mut Vec<Finding>) {
+    let (Some(script), Some(readme)) = (tree.text(".ci/run"), tree.text("README.md")) else {
+        return;
+    };
+    let commands = script
+        .lines()
+        .enumerate()
+        .filter_map(|(index, line)| Some((index + 1, line.strip_prefix("run ")?)))
+        .filter(|(_, command)| command.starts_with("cargo test --workspace"));
+    for (line, command) in commands {
+        if !readme.lines().any(|said| said.trim().starts_with(command)) {
+            findings.push(Finding::new(
+                ".ci/run",
+                line,
+                format!("README.md does not say `{command}`: use the same line in both"),
+            ));
+        }
+    }
 }
 
 /// The lines of a document outside of code blocks, numbered from 1, with code spans blanked out when `blank_spans`.

@@ -115,3 +115,27 @@ fn formats_are_listed() {
         "{found:?}"
     );
 }
+
+#[test]
+fn people_and_ci_run_the_same_tests() {
+    let script = (
+        ".ci/run",
+        "run cargo fmt --check\nrun cargo test --workspace --locked\n",
+    );
+    for readme in [
+        "```\ncargo test --workspace --locked\n```",
+        "    cargo test --workspace --locked  # all",
+    ] {
+        assert_eq!(
+            messages(&[script, ("README.md", readme)]),
+            Vec::<String>::new(),
+            "{readme}"
+        );
+    }
+    assert_eq!(messages(&[script]), Vec::<String>::new());
+    let found = messages(&[script, ("README.md", "cargo test --workspace")]);
+    assert!(
+        found.len() == 1 && found[0].starts_with(".ci/run:2: README.md does not say"),
+        "{found:?}"
+    );
+}
