@@ -83,7 +83,8 @@ fn re_exports<'a>(lib: &Source<'a>) -> BTreeMap<&'a str, &'a str> {
             let module = segments
                 .first()
                 .filter(|module| layer_of(module).is_some())?;
-            Some((*segments.last()?, *module))
+            let name = segments.last().filter(|name| **name != "*")?;
+            Some((*name, *module))
         })
         .collect()
 }
@@ -118,7 +119,7 @@ mod tests {
         let tree = Tree::of(&[
             (
                 "crates/kingtide/src/lib.rs",
-                "mod db; mod error; pub use db::Db; pub use error::{Error, Result};",
+                "mod db; mod error; pub use db::Db; pub use db::*; pub use error::{Error, Result};",
             ),
             (path, text),
         ]);
@@ -149,6 +150,7 @@ mod tests {
             "use super::segment; use super::super::version::Version;",
             "#[cfg(test)]\nmod tests { use crate::db::Db; }",
             "/// See [`Db`](crate::Db).\nfn f() {}",
+            "use super::super::*;",
         ] {
             assert_eq!(
                 messages("crates/kingtide/src/wal/writer.rs", text),
