@@ -23,7 +23,8 @@ pub fn dump(db: &Db) -> Checked<Dump> {
         if name != DEFAULT_FAMILY {
             let family = db.family(&name)?;
             let order = crate::order::key_order(&family.options().comparator);
-            let entries = dump_family(db, &family, &order).map_err(|violation| violation.within(&name))?;
+            let entries =
+                dump_family(db, &family, &order).map_err(|violation| violation.within(&name))?;
             dump.insert(name, entries);
         }
     }

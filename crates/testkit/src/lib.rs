@@ -19,6 +19,7 @@ pub mod model;
 pub mod order;
 pub mod random;
 pub mod real_data;
+pub mod runner;
 pub mod script;
 pub mod violation;
 pub mod world;

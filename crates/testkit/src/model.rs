@@ -66,7 +66,12 @@ impl Expected<'_> {
             (Self::Absent, Some(_)) | (Self::Present(_), None) => false,
         };
         ensure(holds, || {
-            format!("{}: found {}, expected {}", what(), show(found), self.describe())
+            format!(
+                "{}: found {}, expected {}",
+                what(),
+                show(found),
+                self.describe()
+            )
         })
     }
 
@@ -269,20 +274,14 @@ impl Model {
     #[must_use]
     pub fn last_commit_of(&self, family: FamilyNumber) -> u64 {
         let newest = |versions: &Vec<Version>| versions.last().map_or(0, |version| version.commit);
-        self.families
-            .get(&family)
-            .map_or(0, |model| model.keys.values().map(newest).max().unwrap_or(0))
+        self.families.get(&family).map_or(0, |model| {
+            model.keys.values().map(newest).max().unwrap_or(0)
+        })
     }
 
     /// What a read of `key` at commit `at` must answer.
     #[must_use]
-    pub fn get(
-        &self,
-        family: FamilyNumber,
-        key: &[u8],
-        at: u64,
-        clock: ClockSpan,
-    ) -> Expected<'_> {
+    pub fn get(&self, family: FamilyNumber, key: &[u8], at: u64, clock: ClockSpan) -> Expected<'_> {
         self.families
             .get(&family)
             .and_then(|model| model.newest(&OrderedKey::new(&model.order, key), at))
@@ -323,7 +322,11 @@ impl Model {
                     Expected::Present(value) => (value.to_vec(), true),
                     Expected::Either(value) => (value.to_vec(), false),
                 };
-                Some(ExpectedEntry { key, value, is_certain })
+                Some(ExpectedEntry {
+                    key,
+                    value,
+                    is_certain,
+                })
             })
             .collect()
     }

@@ -1,10 +1,6 @@
 //! Key orders for tests: the built-in ones, and one that only the application knows.
 
-use std::{
-    cmp::Ordering,
-    fmt,
-    sync::Arc,
-};
+use std::{cmp::Ordering, fmt, sync::Arc};
 
 use kingtide::{Comparator, ComparatorRef};
 use kingtide_base::{KeyOrder, built_in_comparator};

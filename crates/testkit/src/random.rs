@@ -15,7 +15,7 @@ impl Random {
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -28,7 +28,7 @@ impl Random {
         if bound == 0 {
             return 0;
         }
-        (self.next() % bound as u64) as usize
+        (self.draw() % bound as u64) as usize
     }
 
     /// A number from `low` to `high`, both included.
@@ -53,7 +53,7 @@ impl Random {
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(count + 8);
         while bytes.len() < count {
-            let word = self.next();
+            let word = self.draw();
             if word & 1 == 0 {
                 bytes.extend_from_slice(&word.to_le_bytes());
             } else {
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn a_seed_gives_the_same_numbers_for_ever() {
         // Histories are named by their seed, so the generator must not change. Value from the published algorithm.
-        assert_eq!(Random::new(0).next(), 0xe220_a839_7b1d_cdaf);
+        assert_eq!(Random::new(0).draw(), 0xe220_a839_7b1d_cdaf);
     }
 
     #[test]

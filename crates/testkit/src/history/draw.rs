@@ -48,7 +48,11 @@ impl Draw {
 
     /// A key; low numbers come more often.
     pub(super) fn key(&self, random: &mut Random) -> Vec<u8> {
-        let bound = if random.one_in(2) { self.keys } else { self.keys.div_ceil(8) };
+        let bound = if random.one_in(2) {
+            self.keys
+        } else {
+            self.keys.div_ceil(8)
+        };
         let number = random.below(bound);
         match self.shape {
             KeyShape::Short if random.one_in(4) => format!("K{number}").into_bytes(),
@@ -92,7 +96,11 @@ pub(super) fn transaction_options(random: &mut Random) -> TransactionOptions {
         } else {
             IsolationLevel::ReadCommitted
         },
-        sync: if random.one_in(3) { Some(sync_mode(random)) } else { None },
+        sync: if random.one_in(3) {
+            Some(sync_mode(random))
+        } else {
+            None
+        },
     }
 }
 

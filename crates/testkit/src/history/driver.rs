@@ -9,7 +9,10 @@ use kingtide::{ColumnFamily, Db, Iter, Options, Snapshot, SyncMode, Transaction}
 use kingtide_base::SeqNo;
 use kingtide_env::MemoryEnv;
 
-use super::{draw::{self, Draw}, walk::Walk};
+use super::{
+    draw::{self, Draw},
+    walk::Walk,
+};
 use crate::{
     model::{ClockSpan, FamilyNumber, Model, Write},
     random::Random,
@@ -161,7 +164,7 @@ const OPERATIONS: [(usize, Operation); 26] = [
 
 pub(super) fn run(seed: u64, operations: u64) -> Checked<Tally> {
     let mut random = Random::new(seed);
-    let env = MemoryEnv::new(random.next());
+    let env = MemoryEnv::new(random.draw());
     let mut settings = world::options(&env);
     settings.block_cache_bytes = *random.pick(&[0, 64 << 10, 1 << 20]);
     settings.open_tables_max = *random.pick(&[0, 2, 256]);
@@ -183,7 +186,10 @@ pub(super) fn run(seed: u64, operations: u64) -> Checked<Tally> {
         floor: 0,
         epoch: 0,
         last_sequence: SeqNo::ZERO,
-        tally: Tally { seeds: 1, ..Tally::default() },
+        tally: Tally {
+            seeds: 1,
+            ..Tally::default()
+        },
         families_named: 0,
         trace: VecDeque::new(),
     };
@@ -233,7 +239,8 @@ impl Driver {
     }
 
     fn describe_trace(&self) -> String {
-        let first = self.tally.operations + 1 - (self.trace.len() as u64).min(self.tally.operations + 1);
+        let first =
+            self.tally.operations + 1 - (self.trace.len() as u64).min(self.tally.operations + 1);
         self.trace
             .iter()
             .zip(first + 1..)

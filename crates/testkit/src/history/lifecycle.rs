@@ -17,7 +17,10 @@ impl Driver {
         }
         let name = self.new_name();
         let options = self.some_family_options();
-        self.note(format!("create {name}, {:?}, {}", options.sync, options.comparator));
+        self.note(format!(
+            "create {name}, {:?}, {}",
+            options.sync, options.comparator
+        ));
         let handle = self.db.create_family(&name, options.clone())?;
         let number = self.model.create(&name, &options.comparator);
         let again = self.db.create_family(&name, options.clone());
@@ -51,9 +54,10 @@ impl Driver {
         self.db.drop_family(&name)?;
         self.model.drop_family(&name);
         let lookup = self.db.family(&name);
-        ensure(lookup.is_err_and(|error| error.kind() == ErrorKind::NotFound), || {
-            "a dropped family is still there".to_owned()
-        })?;
+        ensure(
+            lookup.is_err_and(|error| error.kind() == ErrorKind::NotFound),
+            || "a dropped family is still there".to_owned(),
+        )?;
         self.families_changed()
     }
 
@@ -66,7 +70,9 @@ impl Driver {
             self.model.rename(&from, &to);
             if let Some(family) = self.families.remove(&from) {
                 let name = family.handle.name();
-                ensure(name == to, || format!("the handle is called {name}, not {to}"))?;
+                ensure(name == to, || {
+                    format!("the handle is called {name}, not {to}")
+                })?;
                 self.families.insert(to, family);
             }
         } else {
@@ -93,7 +99,9 @@ impl Driver {
         let mut names = self.db.families();
         names.retain(|name| name != DEFAULT_FAMILY);
         let expected = self.model.names();
-        ensure(names == expected, || format!("the families are {names:?}, expected {expected:?}"))
+        ensure(names == expected, || {
+            format!("the families are {names:?}, expected {expected:?}")
+        })
     }
 
     pub(super) fn flush(&mut self) -> Checked {
@@ -140,7 +148,7 @@ impl Driver {
 
     /// A kill or a power cut, while flushes and merges run.
     pub(super) fn crash(&mut self) -> Checked {
-        let seed = self.random.next();
+        let seed = self.random.draw();
         let found = if self.random.one_in(3) {
             self.note("kill");
             self.floor = self.model.last_commit();
@@ -148,7 +156,11 @@ impl Driver {
             self.env.kill()
         } else {
             let image = *self.random.pick(&world::IMAGES);
-            self.note(format!("power cut, {image:?}, floor {} of {}", self.floor, self.model.last_commit()));
+            self.note(format!(
+                "power cut, {image:?}, floor {} of {}",
+                self.floor,
+                self.model.last_commit()
+            ));
             self.tally.power_cuts += 1;
             self.env.crash(image, seed)
         };

@@ -23,12 +23,16 @@ impl Driver {
         let family = &self.families[&name];
         let (answer, clock) = world::timed(&self.env, || self.db.get(&family.handle, &key));
         let expected = self.model.get(family.number, &key, u64::MAX, clock);
-        expected.check(answer?.as_deref(), || format!("get {name} {}", key_text(&key)))
+        expected.check(answer?.as_deref(), || {
+            format!("get {name} {}", key_text(&key))
+        })
     }
 
     pub(super) fn multi_get(&mut self) -> Checked {
         let name = self.some_family();
-        let keys: Vec<Vec<u8>> = (0..self.random.below(12)).map(|_| self.some_key()).collect();
+        let keys: Vec<Vec<u8>> = (0..self.random.below(12))
+            .map(|_| self.some_key())
+            .collect();
         self.note(format!("multi_get {name} of {} keys", keys.len()));
         let family = &self.families[&name];
         let (answer, clock) = world::timed(&self.env, || self.db.multi_get(&family.handle, &keys));
@@ -51,7 +55,8 @@ impl Driver {
         let options = self.some_bounds(&name);
         self.note(format!("iterate {name}, {options:?}"));
         let family = &self.families[&name];
-        let (iter, clock) = world::timed(&self.env, || self.db.iter(&family.handle, options.clone()));
+        let (iter, clock) =
+            world::timed(&self.env, || self.db.iter(&family.handle, options.clone()));
         let entries = self.model.entries(family.number, u64::MAX, clock, &[]);
         let walk = Walk::new(self.model.order(family.number), entries, &options);
         self.follow(iter?, walk)
@@ -105,7 +110,10 @@ impl Driver {
         let key = self.some_key();
         let options = self.some_bounds(name);
         let is_walk = self.random.one_in(4);
-        self.note(format!("transaction {index} reads {name} {}", key_text(&key)));
+        self.note(format!(
+            "transaction {index} reads {name} {}",
+            key_text(&key)
+        ));
         let family = &self.families[name];
         let held = &self.transactions[index];
         let order = self.model.order(family.number);
@@ -117,23 +125,25 @@ impl Driver {
             }
         };
         if is_walk {
-            let (iter, clock) =
-                world::timed(&self.env, || held.transaction.iter(&family.handle, options.clone()));
+            let (iter, clock) = world::timed(&self.env, || {
+                held.transaction.iter(&family.handle, options.clone())
+            });
             let (commit, clock) = view(clock);
-            let entries = self.model.entries(family.number, commit, clock, &held.writes);
+            let entries = self
+                .model
+                .entries(family.number, commit, clock, &held.writes);
             return self.follow(iter?, Walk::new(order, entries, &options));
         }
-        let (answer, clock) = world::timed(&self.env, || held.transaction.get(&family.handle, &key));
+        let (answer, clock) =
+            world::timed(&self.env, || held.transaction.get(&family.handle, &key));
         let (commit, clock) = view(clock);
         let is_own = |write: &&Write| {
             write.family == family.number && order.compare(&write.key, &key).is_eq()
         };
-        let expected = held
-            .writes
-            .iter()
-            .rev()
-            .find(is_own)
-            .map_or_else(|| self.model.get(family.number, &key, commit, clock), |write| write.expected(clock));
+        let expected = held.writes.iter().rev().find(is_own).map_or_else(
+            || self.model.get(family.number, &key, commit, clock),
+            |write| write.expected(clock),
+        );
         expected.check(answer?.as_deref(), || {
             format!("get {name} {} in a transaction", key_text(&key))
         })
@@ -173,9 +183,14 @@ impl Driver {
         if self.families[&name].epoch > self.snapshots[index].epoch {
             return Ok(());
         }
-        let keys: Vec<Vec<u8>> = (0..self.random.between(1, 8)).map(|_| self.some_key()).collect();
+        let keys: Vec<Vec<u8>> = (0..self.random.between(1, 8))
+            .map(|_| self.some_key())
+            .collect();
         let options = self.some_bounds(&name);
-        self.note(format!("snapshot {index} reads {name} {}", key_text(&keys[0])));
+        self.note(format!(
+            "snapshot {index} reads {name} {}",
+            key_text(&keys[0])
+        ));
         let choice = self.random.below(4);
         let held = &self.snapshots[index];
         let family = &self.families[&name];
@@ -183,12 +198,21 @@ impl Driver {
         match choice {
             0 => {
                 let iter = held.snapshot.iter(&family.handle, options.clone())?;
-                let entries = self.model.entries(family.number, held.commit, held.clock, &[]);
+                let entries = self
+                    .model
+                    .entries(family.number, held.commit, held.clock, &[]);
                 let walk = Walk::new(self.model.order(family.number), entries, &options);
                 self.follow(iter, walk)
             }
-            1 => check_many(&keys, held.snapshot.multi_get(&family.handle, &keys), expected),
-            2 => check_contains(expected(&keys[0]), held.snapshot.contains(&family.handle, &keys[0])?),
+            1 => check_many(
+                &keys,
+                held.snapshot.multi_get(&family.handle, &keys),
+                expected,
+            ),
+            2 => check_contains(
+                expected(&keys[0]),
+                held.snapshot.contains(&family.handle, &keys[0])?,
+            ),
             _ => {
                 let answer = held.snapshot.get(&family.handle, &keys[0])?;
                 expected(&keys[0]).check(answer.as_deref(), || {
@@ -208,7 +232,8 @@ impl Driver {
         let options = self.some_bounds(&name);
         self.note(format!("open an iterator of {name}, {options:?}"));
         let family = &self.families[&name];
-        let (iter, clock) = world::timed(&self.env, || self.db.iter(&family.handle, options.clone()));
+        let (iter, clock) =
+            world::timed(&self.env, || self.db.iter(&family.handle, options.clone()));
         let entries = self.model.entries(family.number, u64::MAX, clock, &[]);
         self.iters.push(HeldIter {
             iter: iter?,

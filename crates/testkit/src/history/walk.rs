@@ -44,7 +44,10 @@ impl Walk {
             let is_below = |upper: &Vec<u8>| order.compare(key, upper).is_lt();
             options.lower.as_ref().is_none_or(is_above)
                 && options.upper.as_ref().is_none_or(is_below)
-                && options.prefix.as_ref().is_none_or(|prefix| key.starts_with(prefix))
+                && options
+                    .prefix
+                    .as_ref()
+                    .is_none_or(|prefix| key.starts_with(prefix))
         });
         Self {
             order,
@@ -70,7 +73,10 @@ impl Walk {
         }
         .map_err(|error| Violation::from(error).within(format_args!("{step:?}")))?;
         ensure(is_valid == iter.is_valid(), || {
-            format!("{step:?} answered {is_valid}, is_valid answers {}", iter.is_valid())
+            format!(
+                "{step:?} answered {is_valid}, is_valid answers {}",
+                iter.is_valid()
+            )
         })?;
         let candidates = self.candidates(step);
         self.position = self.settle(iter, candidates, is_valid, step)?;
@@ -107,8 +113,12 @@ impl Walk {
     ) -> Checked<Option<usize>> {
         let key = iter.key().to_vec();
         if !is_valid {
-            ensure(key.is_empty(), || format!("{step:?}: a key without a position"))?;
-            let missed = candidates.iter().find(|index| self.entries[**index].is_certain);
+            ensure(key.is_empty(), || {
+                format!("{step:?}: a key without a position")
+            })?;
+            let missed = candidates
+                .iter()
+                .find(|index| self.entries[**index].is_certain);
             return match missed {
                 None => Ok(None),
                 Some(index) => Err(Violation::new(format!(

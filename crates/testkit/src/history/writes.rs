@@ -21,7 +21,11 @@ impl Driver {
         let name = self.some_family();
         let write = self.some_write(&name, 0, false);
         let family = &self.families[&name];
-        self.db.put(&family.handle, &write.key, write.value.as_deref().unwrap_or_default())?;
+        self.db.put(
+            &family.handle,
+            &write.key,
+            write.value.as_deref().unwrap_or_default(),
+        )?;
         self.note(format!("put {name} {}", key_text(&write.key)));
         self.committed(&[write], None);
         Ok(())
@@ -40,8 +44,17 @@ impl Driver {
         let name = self.some_family();
         let write = self.some_write(&name, 0, true);
         let value = write.value.as_deref().unwrap_or_default();
-        self.db.put_expiring(&self.families[&name].handle, &write.key, value, write.expires_at)?;
-        self.note(format!("put {name} {} until {}", key_text(&write.key), write.expires_at));
+        self.db.put_expiring(
+            &self.families[&name].handle,
+            &write.key,
+            value,
+            write.expires_at,
+        )?;
+        self.note(format!(
+            "put {name} {} until {}",
+            key_text(&write.key),
+            write.expires_at
+        ));
         self.committed(&[write], None);
         Ok(())
     }
@@ -60,7 +73,9 @@ impl Driver {
         let options = draw::transaction_options(&mut self.random);
         let sync = options.sync;
         let mut transaction = self.db.begin_with(options)?;
-        let names: Vec<String> = (0..self.random.between(1, 3)).map(|_| self.some_family()).collect();
+        let names: Vec<String> = (0..self.random.between(1, 3))
+            .map(|_| self.some_family())
+            .collect();
         let mut writes = Vec::new();
         for _ in 0..count {
             let name = self.random.pick(&names).clone();
@@ -69,7 +84,9 @@ impl Driver {
             let family = &self.families[&name].handle;
             match &write.value {
                 None => transaction.delete(family, &write.key)?,
-                Some(value) if write.expires_at == 0 => transaction.put(family, &write.key, value)?,
+                Some(value) if write.expires_at == 0 => {
+                    transaction.put(family, &write.key, value)?
+                }
                 Some(value) => {
                     transaction.put_expiring(family, &write.key, value, write.expires_at)?;
                 }
@@ -163,17 +180,26 @@ impl Driver {
         }
         let is_expiring = self.random.one_in(10);
         let write = self.some_write(&name, 4, is_expiring);
-        self.note(format!("transaction {index} writes {name} {}", key_text(&write.key)));
+        self.note(format!(
+            "transaction {index} writes {name} {}",
+            key_text(&write.key)
+        ));
         let family = &self.families[&name].handle;
         let held = &mut self.transactions[index];
         match &write.value {
             None => held.transaction.delete(family, &write.key)?,
-            Some(value) => held.transaction.put_expiring(family, &write.key, value, write.expires_at)?,
+            Some(value) => {
+                held.transaction
+                    .put_expiring(family, &write.key, value, write.expires_at)?
+            }
         }
         held.writes.push(write);
         let count = held.transaction.operation_count();
         ensure(count == held.writes.len(), || {
-            format!("operation_count answers {count} after {} writes", held.writes.len())
+            format!(
+                "operation_count answers {count} after {} writes",
+                held.writes.len()
+            )
         })
     }
 
@@ -212,7 +238,8 @@ impl Driver {
     }
 
     fn commit_transaction(&mut self, held: &mut HeldTransaction) -> Checked {
-        let is_behind = |write: &Write| self.model.written_at(write.family, &write.key) > held.commit;
+        let is_behind =
+            |write: &Write| self.model.written_at(write.family, &write.key) > held.commit;
         let is_conflict = held.is_snapshot && held.writes.iter().any(is_behind);
         self.note(format!(
             "transaction commits {} writes{}",

@@ -26,7 +26,10 @@ fn dump_of(model: &Model) -> Dump {
     for name in model.names() {
         let family = model.family(&name).unwrap();
         let entries = model.entries(family, u64::MAX, NOW, &[]);
-        let pairs = entries.into_iter().map(|entry| (entry.key.bytes, entry.value)).collect();
+        let pairs = entries
+            .into_iter()
+            .map(|entry| (entry.key.bytes, entry.value))
+            .collect();
         dump.insert(name, pairs);
     }
     dump
@@ -44,7 +47,10 @@ fn reads_see_the_version_of_their_commit() {
     assert_eq!(model.get(family, b"k", 2, NOW), Expected::Present(b"2"));
     assert_eq!(model.get(family, b"k", 3, NOW), Expected::Absent);
     assert_eq!(model.written_at(family, b"k"), 3);
-    assert_eq!(model.entries(family, 2, NOW, &[delete(family, "k")]).len(), 0);
+    assert_eq!(
+        model.entries(family, 2, NOW, &[delete(family, "k")]).len(),
+        0
+    );
 }
 
 #[test]
@@ -52,7 +58,10 @@ fn expiry_is_uncertain_only_around_its_second() {
     let mut model = Model::default();
     let family = model.create("a", "memcmp");
     for (key, expires_at) in [("gone", 99), ("now", 100), ("later", 101), ("never", 0)] {
-        model.commit(&[Write { expires_at, ..put(family, key, "v") }]);
+        model.commit(&[Write {
+            expires_at,
+            ..put(family, key, "v")
+        }]);
     }
     assert_eq!(model.get(family, b"gone", 9, NOW), Expected::Absent);
     assert_eq!(model.get(family, b"now", 9, NOW), Expected::Either(b"v"));
@@ -72,7 +81,10 @@ fn a_prefix_is_found_and_a_hole_is_not() {
         dumps.push(dump_of(&model));
     }
     for (kept, dump) in dumps.iter().enumerate() {
-        assert_eq!(model.clone().find_prefix(dump, 0, NOW).unwrap(), kept as u64);
+        assert_eq!(
+            model.clone().find_prefix(dump, 0, NOW).unwrap(),
+            kept as u64
+        );
         let with_floor = model.clone().find_prefix(dump, 5, NOW);
         assert_eq!(with_floor.is_ok(), kept >= 5, "{kept} survivors, floor 5");
     }
@@ -85,7 +97,10 @@ fn a_prefix_is_found_and_a_hole_is_not() {
     hole.get_mut("b").unwrap().remove(3);
     assert!(model.clone().find_prefix(&hole, 0, NOW).is_err());
     let mut stranger = dumps[9].clone();
-    stranger.get_mut("a").unwrap().push((b"x".to_vec(), b"1".to_vec()));
+    stranger
+        .get_mut("a")
+        .unwrap()
+        .push((b"x".to_vec(), b"1".to_vec()));
     assert!(model.clone().find_prefix(&stranger, 0, NOW).is_err());
     dumps[9].remove("b");
     assert!(model.find_prefix(&dumps[9], 0, NOW).is_err());
