@@ -3,14 +3,11 @@
 
 use std::sync::Arc;
 
-use kingtide_base::{EntryKind, SeqNo, StorageError, ValuePointer};
+use kingtide_base::{EntryKind, KeyOrder, SeqNo, StorageError, ValuePointer};
 use kingtide_collections::{EntryOffset, Memtable};
 use kingtide_table::{BlockValue, TableValue};
 
-use super::{
-    iter::{mvcc::is_expired, owned::ValueSource},
-    value::Value,
-};
+use super::{iter::mvcc::is_expired, value::Value};
 use crate::{
     error::Result,
     family::{Family, SuperVersion},
@@ -51,11 +48,11 @@ impl Found {
     ///
     /// # Errors
     /// When reading fails.
-    pub(crate) fn into_value(self, files: &Files, key: &[u8]) -> Result<Value> {
+    pub(crate) fn into_value(self, files: &Files, key: &[u8], order: &KeyOrder) -> Result<Value> {
         Ok(match self {
             Self::Memory(memtable, offset) => Value::pinned(memtable, offset.0 as usize),
             Self::Block(block) => Value::in_block(block),
-            Self::Separated(pointer) => Value::owned(files.read(&pointer, key)?),
+            Self::Separated(pointer) => Value::owned(files.read_value(&pointer, key, order)?),
         })
     }
 }

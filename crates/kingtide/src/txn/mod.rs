@@ -104,7 +104,9 @@ pub(crate) fn get_at(
     snapshot: Option<&SnapshotGuard>,
 ) -> Result<Option<Value>> {
     match find_at(engine, family, key, snapshot)? {
-        Some(found) => found.into_value(&engine.files, key).map(Some),
+        Some(found) => found
+            .into_value(&engine.files, key, &family.order)
+            .map(Some),
         None => Ok(None),
     }
 }
