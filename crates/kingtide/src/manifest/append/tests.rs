@@ -590,6 +590,7 @@ fn a_failed_sync_is_final() {
         let acknowledged = loop {
             let before = manifest.state().clone();
             step += 1;
+            assert!(step < 100, "{operation:?} {name} never failed");
             if manifest.append(&batch(step)).is_err() {
                 break before;
             }
