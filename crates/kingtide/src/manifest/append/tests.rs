@@ -1,7 +1,7 @@
 use std::{fmt::Debug, path::Path};
 
 use kingtide_base::{FamilyId, FileId, SegmentId, checksum};
-use kingtide_env::{CrashImage, FaultyEnv, MemoryEnv, Operation, Rule, Times};
+use kingtide_env::{CrashImage, Fault, FaultyEnv, MemoryEnv, Operation, ReadRule, Rule, Times};
 use kingtide_format::{TableMeta, dump_manifest};
 
 use super::*;
@@ -610,6 +610,33 @@ fn a_failed_sync_is_final() {
                 found == acknowledged || found == after,
                 "{operation:?} {name}"
             );
+        }
+    }
+}
+
+/// A frame that was being written while it was read is no damage: it is whole when it is looked at again.
+#[test]
+fn a_frame_is_read_twice_before_it_is_called_damaged() {
+    let (memory, manifest) = sample();
+    let path = Path::new(DIRECTORY_PATH);
+    let snapshot_end = MANIFEST_HEADER_BYTES as u64 + manifest.current.snapshot_bytes;
+    for (times, is_whole) in [(Times::Once, true), (Times::Forever, false)] {
+        let env = FaultyEnv::new(Arc::new(memory.clone()));
+        env.disturb_reads(ReadRule {
+            name_contains: "MANIFEST".to_owned(),
+            // The first read is that of the whole file, the second begins at the frame.
+            nth: 1,
+            fault: Fault::FlipBit(match times {
+                Times::Once => snapshot_end * 8,
+                Times::Forever => 0,
+            }),
+            times,
+        });
+        let directory = env.open_directory(path, false).expect("there");
+        let outcome = read(&*directory);
+        assert_eq!(outcome.is_ok(), is_whole, "{outcome:?}");
+        if let Ok(state) = outcome {
+            assert_eq!(&state, manifest.state());
         }
     }
 }
