@@ -10,6 +10,10 @@ mod record;
 mod segment;
 mod table_meta;
 
+pub mod block;
+pub mod klog;
+pub mod vlog;
+
 pub use codec::CodecId;
 pub use dump::{dump_manifest, dump_segment};
 pub use edit::{

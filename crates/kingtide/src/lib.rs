@@ -1,22 +1,34 @@
 //! Kingtide: an embedded transactional key-value storage engine.
-mod api_stub;
+
+mod background;
+mod compaction;
+mod db;
+mod engine;
 mod error;
-#[expect(unused_imports, reason = "the paths that use it come with the engine")]
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the paths that use it come with the engine")
-)]
+mod family;
+mod files;
+mod flush;
 mod manifest;
+mod memtable;
 mod options;
-#[expect(unused_imports, reason = "the paths that use it come with the engine")]
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the paths that use it come with the engine")
-)]
+mod output;
+mod read;
+mod snapshot;
+mod stats;
+mod txn;
 mod version;
-pub use api_stub::*;
+mod wal;
+mod write;
+
+pub use db::{Db, Snapshot, VerifyReport};
 pub use error::{Error, ErrorKind, Result};
-pub use kingtide_base::{Comparator, ComparatorRef, Corruption};
+pub use family::ColumnFamily;
+pub use kingtide_base::{
+    BUILT_IN_COMPARATORS, Comparator, ComparatorRef, Corruption, SeqNo, limits,
+};
 pub use options::{
     Compression, FamilyOptions, IsolationLevel, IterOptions, Options, SyncMode, TransactionOptions,
 };
+pub use read::{Entries, Iter, Value};
+pub use stats::{FamilyStats, LevelStats, Stats};
+pub use txn::Transaction;

@@ -163,6 +163,16 @@ impl Version {
         self.levels.iter().map(|level| &**level)
     }
 
+    /// The number of the deepest level with tables; 0 without tables.
+    pub(crate) fn depth(&self) -> u8 {
+        self.levels.len() as u8
+    }
+
+    /// True without tables.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.levels.is_empty()
+    }
+
     /// The level with this number, counted from 1; `None` when it and all below have no tables.
     pub(crate) fn level(&self, number: u8) -> Option<&Level> {
         let index = usize::from(number).checked_sub(1)?;
