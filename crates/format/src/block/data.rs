@@ -373,6 +373,35 @@ impl DataBlock {
         )
     }
 
+    /// The columns in the order in which they lie, by name and extent within the block; for dumps.
+    pub(crate) fn columns(&self) -> [(&'static str, Range<usize>); 9] {
+        let columns = &self.columns;
+        let starts = [
+            columns.prefix,
+            columns.suffix,
+            columns.key_ends,
+            columns.keys,
+            columns.kinds,
+            columns.sequences,
+            columns.expiries,
+            columns.value_ends,
+            columns.values,
+            self.bytes.len() as u32,
+        ];
+        let names = [
+            "prefix",
+            "suffix",
+            "key ends",
+            "keys",
+            "kinds",
+            "sequences",
+            "expiries",
+            "value ends",
+            "values",
+        ];
+        std::array::from_fn(|i| (names[i], starts[i] as usize..starts[i + 1] as usize))
+    }
+
     /// The value of entry `index`, given the raw value column.
     ///
     /// # Errors

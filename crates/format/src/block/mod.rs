@@ -1,5 +1,6 @@
 //! The blocks of a klog file and the compression of blocks and values. `docs/formats/klog.md` is the specification.
 
+mod annotate;
 mod build;
 mod codec;
 mod data;
@@ -7,6 +8,7 @@ mod fault;
 mod header;
 mod search;
 
+pub(crate) use annotate::{Annotated, readable};
 pub use build::DataBlockBuilder;
 pub use codec::{RAW_BYTES_MAX, compress, compress_if_smaller, decompress};
 pub use data::{DataBlock, decode_pointer, encode_pointer};

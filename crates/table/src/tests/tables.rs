@@ -25,7 +25,7 @@ fn for_many_cases(seeds: u64, case: impl Fn(&mut Random, &KeyOrder)) {
     for name in ORDERS {
         let order = order_named(name);
         for seed in 0..seeds {
-            println!("order {name}, seed {seed}");
+            eprintln!("order {name}, seed {seed}");
             case(&mut Random(seed), &order);
         }
     }
