@@ -13,7 +13,7 @@ use crate::{CursorUse, LevelCursor, TableCache, TableSettings};
 
 fn settings(random: &mut Random, order: &KeyOrder) -> TableSettings {
     TableSettings {
-        block_bytes: [1, 300, 1000, 4096][random.below(4)],
+        block_bytes: [1, 300, 1000, 4096, 1 << 20][random.below(5)],
         codec: CODECS[random.below(CODECS.len())],
         filter_fpr: [None, Some(0.01)][random.below(2)],
         order: order.clone(),
