@@ -20,6 +20,7 @@ mod level;
 mod names;
 mod output;
 mod read_ahead;
+mod salvage;
 mod sections;
 mod table;
 mod table_cache;
