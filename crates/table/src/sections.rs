@@ -25,10 +25,11 @@ pub(crate) struct Sections {
 }
 
 /// What a table says about itself, for rebuilding a manifest: the name of its order, and the meta with which
-/// [`Table::open`] accepts it. Only footer, index, filter and properties are verified; [`Table::verify`] does the rest.
+/// [`Table::open`](crate::Table::open) accepts it. Only footer, index, filter and properties are verified;
+/// [`Table::verify`](crate::Table::verify) does the rest.
 ///
 /// # Errors
-/// As [`Table::open`].
+/// As [`Table::open`](crate::Table::open).
 pub fn read_table_meta(
     file: &dyn File,
     name: &str,
