@@ -1,6 +1,6 @@
 use kingtide_base::{EntryKind, KeyOrder, SeqNo};
 
-use super::{HEIGHT_MAX, SkipList, height_of};
+use super::{HEIGHT_MAX, SkipList, height_of, relative_head};
 use crate::arena::{Arena, ArenaPool, ArenaWriter, EntryOffset, NewEntry};
 
 fn append(writer: &mut ArenaWriter, key: &[u8], sequence: u64) -> EntryOffset {
@@ -33,6 +33,42 @@ fn heights_are_those_of_a_skip_list() {
         counts[height_of(node, 4096)] += 1;
     }
     assert_eq!(counts, [0, 3072, 768, 192, 48, 12, 3, 1]);
+}
+
+/// Goal: heads sort like keys, whatever the base. Method: all pairs of awkward keys, with each as the base.
+#[test]
+fn heads_sort_like_keys() {
+    let mut keys: Vec<Vec<u8>> = vec![Vec::new(), vec![0], vec![0; 9], vec![0xff; 9], vec![0xff]];
+    for text in [
+        "user1",
+        "user10",
+        "user2",
+        "user20000009",
+        "user20000010",
+        "u",
+        "v",
+        "userz",
+    ] {
+        keys.push(text.as_bytes().to_vec());
+        keys.push([text.as_bytes(), &[0]].concat());
+    }
+    // Around the longest shared part that a head can express.
+    for bytes in [0x7ffe, 0x7fff, 0x8000, 0x9000] {
+        for last in [0, b'a', b'b', 0xff] {
+            keys.push([&vec![b'a'; bytes][..], &[last]].concat());
+        }
+    }
+    for base in &keys {
+        for left in &keys {
+            for right in &keys {
+                let heads = relative_head(left, base).cmp(&relative_head(right, base));
+                if heads.is_ne() {
+                    assert_eq!(heads, left.cmp(right), "{left:?} {right:?} {base:?}");
+                }
+            }
+        }
+    }
+    assert!(relative_head(b"user12", b"user99") < relative_head(b"user13", b"user99"));
 }
 
 #[cfg(not(loom))]
