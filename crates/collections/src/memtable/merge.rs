@@ -178,7 +178,7 @@ mod tests {
             .collect();
         assert_eq!(choose_windows(&shrinking[..60]).len(), 1);
         let steep: Vec<_> = (0..60).rev().map(|bit| Some(1_usize << bit)).collect();
-        assert_eq!(choose_windows(&steep), [58..60]);
+        assert_eq!(choose_windows(&steep), vec![Range { start: 58, end: 60 }]);
     }
 
     /// Goal: the number of sources stays small and entries are moved rarely, whatever the commits' sizes. Method: play a
