@@ -63,7 +63,9 @@ impl Failure {
         if self.is_silent() {
             return String::new();
         }
-        if let Self::Syntax(error) = self {
+        if let Self::Syntax(error) = self
+            && !is_command_missing(error)
+        {
             return syntax_text(error);
         }
         let message = escape(self.message().as_bytes(), Escape::Field);
@@ -104,10 +106,14 @@ impl Failure {
         match self {
             Self::Engine(error) => error.to_string(),
             Self::EngineAtLine(error, line) => format!("line {line}: {error}"),
+            Self::Syntax(error) if is_command_missing(error) => "a command is missing".to_owned(),
             Self::Syntax(error) => {
+                // The first paragraph says what is wrong; the argument's name may stand on its second line.
                 let text = error.render().to_string();
-                let first = text.lines().next().unwrap_or("the arguments do not parse");
-                first.strip_prefix("error: ").unwrap_or(first).to_owned()
+                let paragraph = text.split("\n\n").next().unwrap_or(&text);
+                let line: Vec<&str> = paragraph.split_whitespace().collect();
+                let line = line.join(" ");
+                line.strip_prefix("error: ").unwrap_or(&line).to_owned()
             }
             Self::Usage(message, _) | Self::Malformed(message) | Self::Benchmark(message) => {
                 message.clone()
@@ -122,6 +128,9 @@ impl Failure {
     fn hint(&self) -> &'static str {
         match self {
             Self::Engine(error) | Self::EngineAtLine(error, _) => engine_hint(error.kind()),
+            Self::Syntax(error) if is_command_missing(error) => {
+                "`kingtide help` lists the commands"
+            }
             Self::Syntax(_) => "`kingtide help COMMAND` lists the arguments",
             Self::Usage(_, hint) => hint,
             Self::Malformed(_) => {
@@ -144,6 +153,11 @@ impl From<kingtide::Error> for Failure {
     fn from(error: kingtide::Error) -> Self {
         Self::Engine(error)
     }
+}
+
+/// The parser answers a missing command with the whole help text.
+fn is_command_missing(error: &clap::Error) -> bool {
+    error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
 }
 
 /// The parser's message is several lines long: the offending argument, a tip, the usage. All of them help.

@@ -36,7 +36,7 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
 
     let mut reports = Vec::new();
     let mut failures = Vec::new();
-    let bar = output.progress(None);
+    let bar = output.spinner();
     for engine in engines(args) {
         let settings = settings(args, engine, directory.path());
         // Bad settings are the same for every engine, and the user's to mend.
@@ -98,7 +98,6 @@ fn message_of(engine: EngineKind, source: &BenchError) -> String {
 
 fn show(bar: &ProgressBar, engine: EngineKind, phase: &str) {
     bar.set_message(format!("{}: {phase}", engine.name()));
-    bar.tick();
 }
 
 /// The phases of a workload. What a phase needs to be there is filled in first, and reported too.

@@ -181,13 +181,8 @@ fn converse(session: &mut Session, output: &mut Output) -> Result<()> {
                 if !line.trim().is_empty() {
                     let _ = editor.add_history_entry(&line);
                 }
-                let outcome = session.run_line(line.as_bytes(), output);
-                output.flush()?;
-                match outcome {
-                    Ok(Step::Next) => {}
-                    Ok(Step::Exit) => break,
-                    Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
-                    Err(failure) => complain(&failure, None, output),
+                if run_pasted(session, &line, output)? == Step::Exit {
+                    break;
                 }
             }
             // Ctrl-C gives up the line, not the session.
@@ -200,6 +195,24 @@ fn converse(session: &mut Session, output: &mut Output) -> Result<()> {
         let _ = editor.save_history(file);
     }
     Ok(())
+}
+
+/// Runs what was entered: one line, or several that were pasted at once. The first that fails ends the paste.
+fn run_pasted(session: &mut Session, entered: &str, output: &mut Output) -> Result<Step> {
+    for line in entered.lines() {
+        let outcome = session.run_line(line.as_bytes(), output);
+        output.flush()?;
+        match outcome {
+            Ok(Step::Next) => {}
+            Ok(Step::Exit) => return Ok(Step::Exit),
+            Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
+            Err(failure) => {
+                complain(&failure, None, output);
+                break;
+            }
+        }
+    }
+    Ok(Step::Next)
 }
 
 /// `$XDG_STATE_HOME/kingtide/history`, by default in `~/.local/state`; `None` when there is no home.

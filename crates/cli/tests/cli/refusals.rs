@@ -166,9 +166,9 @@ fn arguments_that_do_not_parse_are_usage_errors() {
     let place = Place::new();
     let db = place.db();
     run_badly(&["nonsense"], "nonsense");
-    run_badly(&[], "");
+    run_badly(&[], "a command is missing");
     run_badly(&["get", &db], "KEY");
-    run_badly(&["scan", &db, "--limit", "-1"], "--limit");
+    run_badly(&["scan", &db, "--limit", "-1"], "-1");
     run_badly(
         &["scan", &db, "--limit", "99999999999999999999999"],
         "--limit",
