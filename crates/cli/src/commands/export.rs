@@ -4,9 +4,9 @@
 //! when there is one. CSV holds bytes as they are and the expiry only when asked. `import` reads both back.
 
 use std::{
-    fs::OpenOptions,
+    fs::{File, OpenOptions},
     io::{self, BufWriter, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use kingtide::IterOptions;
@@ -86,7 +86,7 @@ fn format_of(file: &Path) -> ExportFormat {
 /// The file, or standard output.
 struct Target<'a> {
     output: &'a mut Output,
-    file: Option<(String, BufWriter<std::fs::File>)>,
+    file: Option<(PathBuf, BufWriter<File>)>,
 }
 
 impl<'a> Target<'a> {
@@ -94,41 +94,46 @@ impl<'a> Target<'a> {
         if path.as_os_str() == "-" {
             return Ok(Self { output, file: None });
         }
-        let name = path.display().to_string();
         // An existing file is never overwritten: it may be the only backup.
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .open(path)
-            .map_err(Failure::io(format!("create {name}")))?;
+            .map_err(Failure::io(format!("create {}", path.display())))?;
         Ok(Self {
             output,
-            file: Some((name, BufWriter::with_capacity(1 << 16, file))),
+            file: Some((path.to_owned(), BufWriter::with_capacity(1 << 16, file))),
         })
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         match &mut self.file {
             None => self.output.raw(bytes),
-            Some((name, file)) => file
+            Some((path, file)) => file
                 .write_all(bytes)
-                .map_err(|source| write_failure(name, source)),
+                .map_err(|source| write_failure(path, source)),
         }
     }
 
     /// A file is complete and durable when this returns.
     fn finish(self) -> Result<()> {
-        let Some((name, mut file)) = self.file else {
+        let Some((path, mut file)) = self.file else {
             return self.output.flush();
+        };
+        // The name is durable only once its directory is.
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
         };
         file.flush()
             .and_then(|()| file.get_ref().sync_all())
-            .map_err(|source| write_failure(&name, source))
+            .and_then(|()| File::open(folder)?.sync_all())
+            .map_err(|source| write_failure(&path, source))
     }
 }
 
-fn write_failure(name: &str, source: io::Error) -> Failure {
-    Failure::Io(format!("write {name}"), source)
+fn write_failure(path: &Path, source: io::Error) -> Failure {
+    Failure::Io(format!("write {}", path.display()), source)
 }
 
 /// One line of the export.
