@@ -9,8 +9,17 @@
 //! | [`FaultyEnv`] | wraps another world and makes chosen calls fail |
 //! | [`sync`] | mutex, condition variable, atomics: std's, or loom's when models are checked |
 
+mod border;
+mod faulty;
+mod memory;
+mod posix;
+mod random;
+mod threads;
 mod world;
 
 pub mod sync;
 
+pub use faulty::{Fault, FaultyEnv, Operation, ReadRule, Rule, Times};
+pub use memory::{CrashImage, MemoryEnv};
+pub use posix::PosixEnv;
 pub use world::{Directory, DirectoryEntry, Env, File, FileLock, JoinHandle, OpenMode};

@@ -1,6 +1,6 @@
 //! The traits. Errors are `std::io::Error`; the caller knows the file and adds it.
 
-use std::{fmt, io, path::Path, sync::Arc, time::Duration};
+use std::{any::Any, fmt, io, path::Path, sync::Arc, time::Duration};
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,9 @@ impl fmt::Debug for JoinHandle {
 ///
 /// Creating, renaming and removing change the *live* directory at once; only [`Directory::sync`] makes the change
 /// survive a power cut.
-pub trait Directory: Send + Sync + fmt::Debug {
+///
+/// `Any` lets [`Directory::link`] recognise a target of its own world.
+pub trait Directory: Any + Send + Sync + fmt::Debug {
     /// The path it was opened with, for messages.
     fn path(&self) -> &Path;
 
@@ -168,7 +170,7 @@ pub trait FileLock: Send + Sync + fmt::Debug {}
     clippy::len_without_is_empty,
     reason = "the length is asked of the system and may fail"
 )]
-pub trait File: Send + Sync + fmt::Debug {
+pub trait File: Any + Send + Sync + fmt::Debug {
     /// Reads up to `target.len()` bytes at `offset`; fewer only at the end of the file. Retries interruptions.
     ///
     /// # Errors
@@ -187,7 +189,10 @@ pub trait File: Send + Sync + fmt::Debug {
 
     /// Asks that small writes to `offset .. offset + bytes`, which must already be allocated, be made cheap: a shared
     /// mapping is set up and populated where that is safe. Earlier windows behind `offset` are released. A hint: the
-    /// answer `false` (nothing prepared) changes speed only.
+    /// answer `false` (nothing prepared) changes speed only. A range that is not inside the file is answered so.
+    ///
+    /// While a window lives, the file must not be cut through another handle, nor by another process: a copy into the
+    /// part that is gone would end the process. [`File::set_len`] of this handle takes care of its windows.
     ///
     /// # Errors
     /// What the system answers to the population; the file is then as before.

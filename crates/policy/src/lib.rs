@@ -1,1 +1,18 @@
-//! Under construction.
+//! When and what to merge: pure functions from the shape of a family's tree to a plan. No I/O, no clock, no state.
+//!
+//! The caller describes the tree ([`TreeShape`]), asks [`pick_merge`] for a plan, marks the plan's inputs busy, runs
+//! it and installs the result in one step. It may ask again before that for a second plan to run at the same time.
+//!
+//! The policy is leveled with dynamic capacities, chosen because it is easy to check; a later one (Spooky, see
+//! Dayan et al., "Spooky: Granulating LSM-Tree Compactions Correctly", VLDB 2022) will replace it behind these types.
+
+mod pick;
+mod shape;
+
+pub use pick::{merge_all, pick_merge};
+pub use shape::{MergeInput, MergePlan, PolicyOptions, TableShape, TreeShape};
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! An open file.
+//!
+//! Reads and writes are `pread` and `pwrite`, except small writes into a prepared window, which are copies into a
+//! shared mapping. Both go through the page cache of the system, so each sees the other's bytes at once and `sync`
+//! makes both durable.
+//!
+//! What it does not do: guard against the file being cut through *another* handle while a window is open here. The
+//! engine cuts and recycles a file through the one handle that writes it.
+
+use std::{
+    fs, io,
+    os::{fd::AsFd, unix::fs::FileExt},
+};
+
+use super::window::{self, Window};
+use crate::{
+    File,
+    border::{end_of, read_only},
+    sync::Mutex,
+};
+
+/// Windows that one file keeps: the one in use, the one ahead, and one more while the two change roles.
+const WINDOWS_MAX: usize = 3;
+/// The longest write that is copied into a window; the system call is cheaper beyond, and the lock is held shortly.
+const WINDOW_WRITE_BYTES_MAX: usize = 64 << 10;
+/// Zeros written at a time.
+const ZEROS_BYTES: usize = 64 << 10;
+
+static ZEROS: [u8; ZEROS_BYTES] = [0; ZEROS_BYTES];
+
+#[derive(Debug)]
+pub(super) struct PosixFile {
+    file: fs::File,
+    is_writable: bool,
+    mapping: bool,
+    /// Oldest first. Held while bytes are copied into a window and while the file is cut, so that no window ever
+    /// reaches beyond the end of the file: a store there would be a fatal signal.
+    windows: Mutex<Vec<Window>>,
+}
+
+impl PosixFile {
+    pub(super) fn new(file: fs::File, is_writable: bool, mapping: bool) -> Self {
+        Self {
+            file,
+            is_writable,
+            mapping: mapping && is_writable,
+            windows: Mutex::new(Vec::new()),
+        }
+    }
+
+    fn check_writable(&self) -> io::Result<()> {
+        if self.is_writable {
+            Ok(())
+        } else {
+            Err(read_only())
+        }
+    }
+
+    /// Copies `source` into the window that holds its whole range, if there is one.
+    fn write_to_window(&self, source: &[u8], offset: u64) -> bool {
+        if !self.mapping || source.len() > WINDOW_WRITE_BYTES_MAX {
+            return false;
+        }
+        // The newest window is the one in use.
+        self.windows
+            .lock()
+            .iter_mut()
+            .rev()
+            .any(|window| window.write(source, offset))
+    }
+}
+
+impl File for PosixFile {
+    fn read_at(&self, target: &mut [u8], offset: u64) -> io::Result<usize> {
+        end_of(offset, target.len() as u64)?;
+        let mut filled = 0;
+        while filled < target.len() {
+            match self
+                .file
+                .read_at(&mut target[filled..], offset + filled as u64)
+            {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn write_at(&self, source: &[u8], offset: u64) -> io::Result<()> {
+        self.check_writable()?;
+        end_of(offset, source.len() as u64)?;
+        if self.write_to_window(source, offset) {
+            return Ok(());
+        }
+        self.file.write_all_at(source, offset)
+    }
+
+    fn prepare_window(&self, offset: u64, bytes: u64) -> io::Result<bool> {
+        let end = end_of(offset, bytes)?;
+        if !self.mapping || bytes == 0 || !window::is_safe_on(self.file.as_fd())? {
+            return Ok(false);
+        }
+        if end > self.len()? {
+            return Ok(false);
+        }
+        let Some(window) = Window::map(self.file.as_fd(), offset, bytes)? else {
+            return Ok(false);
+        };
+        let mut windows = self.windows.lock();
+        // The file may have been cut since its length was read; from here on the lock keeps it.
+        if end > self.len()? {
+            drop(windows);
+            return Ok(false);
+        }
+        let (mut released, kept): (Vec<_>, Vec<_>) = windows
+            .drain(..)
+            .partition(|earlier| earlier.end() <= offset);
+        *windows = kept;
+        windows.push(window);
+        if windows.len() > WINDOWS_MAX {
+            released.push(windows.remove(0));
+        }
+        drop(windows);
+        // Unmapping takes its time, so it happens without the lock.
+        drop(released);
+        Ok(true)
+    }
+
+    fn allocate(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.check_writable()?;
+        let end = end_of(offset, bytes)?;
+        // Written, not reserved: `fallocate` leaves extents that are converted at the first write, which needs
+        // journal space at a moment when nothing may fail.
+        let mut position = offset;
+        while position < end {
+            let step = (end - position).min(ZEROS_BYTES as u64);
+            self.file.write_all_at(&ZEROS[..step as usize], position)?;
+            position += step;
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.check_writable()?;
+        end_of(0, bytes)?;
+        let mut windows = self.windows.lock();
+        windows.retain(|window| window.end() <= bytes);
+        self.file.set_len(bytes)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}

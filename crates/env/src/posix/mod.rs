@@ -1,0 +1,148 @@
+//! The real world: a POSIX file system, the system's clocks, threads and random numbers.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `directory` | names: opening, creating, renaming, linking, removing relative to an open directory |
+//! | `file` | positional reads and writes, allocation, syncing |
+//! | `window` | shared mappings for small writes |
+//! | `lock` | the lock file of a database |
+//! | `system` | safe wrappers of the system calls that std does not offer; with `window`, the only unsafe code |
+//!
+//! Below an open directory every name is resolved relative to its handle and symbolic links are refused, so moving
+//! the database directory, or planting a link in it, cannot redirect a write. The path of the top directory itself is
+//! resolved as the user wrote it, links included.
+
+mod directory;
+mod file;
+mod lock;
+mod system;
+mod window;
+
+use std::{
+    fs,
+    hash::{BuildHasher, Hasher, RandomState},
+    io,
+    path::Path,
+    sync::{Arc, OnceLock},
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use self::directory::PosixDirectory;
+use crate::{Directory, Env, JoinHandle, threads};
+
+/// The real world. Copies are the same world.
+#[derive(Clone, Copy, Debug)]
+pub struct PosixEnv {
+    mapping: bool,
+}
+
+impl PosixEnv {
+    /// The world with shared mappings where they are safe.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self::with_mapping(true)
+    }
+
+    /// The world with shared mappings where they are safe (`mapping`), or without any: then
+    /// [`crate::File::prepare_window`] always answers `false`.
+    #[must_use]
+    pub const fn with_mapping(mapping: bool) -> Self {
+        Self { mapping }
+    }
+}
+
+impl Default for PosixEnv {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Env for PosixEnv {
+    fn open_directory(&self, path: &Path, create: bool) -> io::Result<Arc<dyn Directory>> {
+        Ok(Arc::new(PosixDirectory::open_top(
+            path,
+            create,
+            self.mapping,
+        )?))
+    }
+
+    fn unix_micros(&self) -> u64 {
+        // A clock before 1970 reads as 1970.
+        let since_1970 = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX)
+    }
+
+    fn monotonic_nanos(&self) -> u64 {
+        static START: OnceLock<Instant> = OnceLock::new();
+        let elapsed = START.get_or_init(Instant::now).elapsed();
+        u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        if system::fill_random(bytes).is_err() {
+            fill_from_hasher(bytes);
+        }
+    }
+
+    fn boot_id(&self) -> u128 {
+        static BOOT_ID: OnceLock<u128> = OnceLock::new();
+        *BOOT_ID.get_or_init(|| {
+            // Without the system's word every process counts as a start of its own: recovery then does more than it
+            // must, never less.
+            read_boot_id().unwrap_or_else(|| {
+                let mut bytes = [0_u8; 16];
+                self.fill_random(&mut bytes);
+                u128::from_le_bytes(bytes)
+            })
+        })
+    }
+
+    fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle> {
+        threads::spawn(name, body)
+    }
+
+    fn sleep(&self, duration: Duration) {
+        thread::sleep(duration);
+    }
+
+    fn parallelism(&self) -> usize {
+        thread::available_parallelism().map_or(1, usize::from)
+    }
+}
+
+/// The number that Linux draws at each start, a UUID in text.
+fn read_boot_id() -> Option<u128> {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    parse_boot_id(&text)
+}
+
+fn parse_boot_id(text: &str) -> Option<u128> {
+    let digits: String = text.trim().chars().filter(|c| *c != '-').collect();
+    if digits.len() != 32 {
+        return None;
+    }
+    u128::from_str_radix(&digits, 16).ok()
+}
+
+/// Random bytes where the system has no source to give: the keys of std's hash maps and the clock. Enough to keep ids
+/// apart, which is what the engine needs; nothing secret depends on it.
+fn fill_from_hasher(bytes: &mut [u8]) {
+    for chunk in bytes.chunks_mut(8) {
+        let mut hasher = RandomState::new().build_hasher();
+        hasher.write_u128(
+            SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default()
+                .as_nanos(),
+        );
+        chunk.copy_from_slice(&hasher.finish().to_le_bytes()[..chunk.len()]);
+    }
+}
+
+// Loom's locks work inside its models only; these tests use them outside.
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

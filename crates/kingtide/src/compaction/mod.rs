@@ -1,0 +1,9 @@
+//! Merges of tables, and what they and flushes leave out.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`filter`] | which versions nobody can see any more |
+//! | [`run`] | one planned merge, from its inputs to the manifest |
+
+pub(crate) mod filter;
+pub(crate) mod run;

@@ -1,0 +1,253 @@
+//! Trees drawn as text, plans expected as text.
+//!
+//! A level is `L2: 5[a-k 64M] 6[m-z 64M]`; levels are separated by `/`. After the size may follow `t50` (50 % of the
+//! 10,000 entries are tombstones) and `*` (busy). A plan reads `merge 1:5,6 2:9 -> 2 bottom`.
+
+use super::*;
+use kingtide_base::{FileId, KeyOrder, built_in_comparator};
+
+pub fn tree(text: &str) -> TreeShape {
+    let mut shape = TreeShape::default();
+    for part in text
+        .split('/')
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+    {
+        let (name, rest) = part.split_once(':').unwrap();
+        let level: usize = name.trim_start_matches('L').parse().unwrap();
+        if shape.levels.len() < level {
+            shape.levels.resize(level, Vec::new());
+        }
+        for word in rest
+            .split(']')
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+        {
+            shape.levels[level - 1].push(table(word));
+        }
+    }
+    shape
+}
+
+fn table(word: &str) -> TableShape {
+    let (file, rest) = word.split_once('[').unwrap();
+    let mut fields = rest.split_whitespace();
+    let (smallest, largest) = fields.next().unwrap().split_once('-').unwrap();
+    let mut shape = TableShape {
+        file: FileId(file.parse().unwrap()),
+        bytes: size(fields.next().unwrap()),
+        entries: 10_000,
+        tombstones: 0,
+        smallest: smallest.as_bytes().to_vec(),
+        largest: largest.as_bytes().to_vec(),
+        busy: false,
+    };
+    for flag in fields {
+        match flag {
+            "*" => shape.busy = true,
+            _ => shape.tombstones = 100 * flag[1..].parse::<u64>().unwrap(),
+        }
+    }
+    shape
+}
+
+fn size(text: &str) -> u64 {
+    let (number, unit) = text.split_at(text.len() - 1);
+    number.parse::<u64>().unwrap()
+        << [("K", 10), ("M", 20), ("G", 30)]
+            .iter()
+            .find(|(name, _)| *name == unit)
+            .unwrap()
+            .1
+}
+
+fn draw(plan: Option<MergePlan>) -> String {
+    let Some(plan) = plan else {
+        return "none".to_owned();
+    };
+    let mut text = (if plan.moves_only { "move" } else { "merge" }).to_owned();
+    let mut level = 0;
+    for input in &plan.inputs {
+        if input.level == level {
+            text.push_str(&format!(",{}", input.file));
+        } else {
+            text.push_str(&format!(" {}:{}", input.level, input.file));
+            level = input.level;
+        }
+    }
+    text.push_str(&format!(" -> {}", plan.target_level));
+    if plan.is_bottom {
+        text.push_str(" bottom");
+    }
+    text
+}
+
+pub fn options() -> PolicyOptions {
+    PolicyOptions {
+        level_size_ratio: 10,
+        l1_file_count_trigger: 4,
+        write_buffer_bytes: 64 << 20,
+        min_levels: 1,
+        tombstone_density_trigger: 0.5,
+        tombstone_density_entries_min: 1024,
+        table_bytes_target: 64 << 20,
+    }
+}
+
+fn check(text: &str, expected: &str) {
+    let plan = pick_merge(&tree(text), &options(), &KeyOrder::BYTEWISE);
+    assert_eq!(draw(plan), expected, "for the tree {text}");
+}
+
+#[test]
+fn a_healthy_tree_is_left_alone() {
+    check("", "none");
+    check("L1: 1[a-z 64M] 2[a-z 64M] 3[a-z 64M]", "none");
+    check("L1: 4[a-z 64M] / L2: 1[a-k 64M] 2[m-z 64M]", "none");
+    check("L1: / L2: / L3: 1[a-k 64M]", "none");
+}
+
+#[test]
+fn level_one_merges_as_a_whole_with_what_it_overlaps() {
+    check(
+        "L1: 1[a-z 64M] 2[a-z 64M] 3[a-z 64M] 4[a-z 64M]",
+        "merge 1:1,2,3,4 -> 2 bottom",
+    );
+    check(
+        "L1: 5[a-c 64M] 6[b-d 64M] 7[c-e 64M] 8[b-f 64M] / L2: 1[a-b 64M] 2[e-h 64M] 3[i-z 64M]",
+        "merge 1:5,6,7,8 2:1,2 -> 2 bottom",
+    );
+    // A table in a gap of level 1 lies between outputs, so it joins.
+    check(
+        "L1: 5[a-c 64M] 6[b-d 64M] 7[w-y 64M] 8[x-z 64M] / L2: 1[k-m 64M]",
+        "merge 1:5,6,7,8 2:1 -> 2 bottom",
+    );
+}
+
+#[test]
+fn level_one_skips_levels_that_the_data_does_not_fill() {
+    check(
+        "L1: 5[a-z 64M] 6[a-z 64M] 7[a-z 64M] 8[a-z 64M] / L2: / L3: 1[a-z 900M]",
+        "merge 1:5,6,7,8 3:1 -> 3 bottom",
+    );
+    check(
+        "L1: 5[a-z 64M] 6[a-z 64M] 7[a-z 64M] 8[a-z 64M] / L2: / L3: 1[a-z 3G]",
+        "merge 1:5,6,7,8 -> 2",
+    );
+    let mut settings = options();
+    settings.min_levels = 5;
+    let shape = tree("L1: 5[a-z 64M] 6[a-z 64M] 7[a-z 64M] 8[a-z 64M]");
+    let plan = pick_merge(&shape, &settings, &KeyOrder::BYTEWISE);
+    assert_eq!(draw(plan), "merge 1:5,6,7,8 -> 5 bottom");
+}
+
+#[test]
+fn busy_tables_are_left_alone() {
+    check(
+        "L1: 1[a-c 64M *] 2[d-e 64M] 3[f-g 64M] 4[h-i 64M] 5[j-k 64M]",
+        "none",
+    );
+    check(
+        "L1: 5[a-z 64M] 6[a-z 64M] 7[a-z 64M] 8[a-z 64M] / L2: 1[a-b 64M *] 2[e-h 64M]",
+        "none",
+    );
+    // Level 2 is over its bound; its cheapest table is busy, so the next one goes.
+    check(
+        "L2: 1[a-c 200M *] 2[d-f 200M] / L3: 3[a-a 10M] 4[d-f 300M] 5[g-z 1G]",
+        "merge 2:2 3:4 -> 3 bottom",
+    );
+}
+
+#[test]
+fn disjoint_tables_move() {
+    check(
+        "L1: 1[a-b 64M] 2[c-d 64M] 3[e-f 64M] 4[g-h 64M]",
+        "move 1:1,2,3,4 -> 2 bottom",
+    );
+    check(
+        "L1: 5[k-l 64M] 6[a-c 64M] 7[b-d 64M] 8[m-n 64M] / L2: 1[a-j 64M] 2[n-z 64M]",
+        "move 1:5 -> 2 bottom",
+    );
+    check(
+        "L2: 1[a-c 200M] 2[d-f 200M] / L3: 4[e-f 300M] 5[g-z 1G]",
+        "move 2:1 -> 3 bottom",
+    );
+}
+
+#[test]
+fn small_tables_merge_with_small_neighbours_instead_of_piling_up() {
+    check(
+        "L1: 5[e-f 10K] 6[g-h 10K] 7[i-j 10K] 8[k-l 10K] / L2: 1[a-b 50M] 2[c-d 300K]",
+        "merge 1:5,6,7,8 2:2 -> 2 bottom",
+    );
+}
+
+#[test]
+fn a_full_level_sheds_the_table_with_the_least_overlap() {
+    check(
+        "L2: 1[a-c 100M] 2[d-f 100M] 3[g-k 100M] / L3: 4[a-c 300M] 5[d-f 100M] 6[g-k 100M] 7[l-z 1G]",
+        "merge 2:2 3:5 -> 3 bottom",
+    );
+    check(
+        "L2: 1[a-c 300M] / L3: 4[a-c 300M] 7[l-z 1G] / L4: 8[b-b 12G]",
+        "merge 2:1 3:4 -> 3",
+    );
+}
+
+#[test]
+fn the_last_level_deepens_by_moving() {
+    check("L2: 1[a-c 2G] 2[d-e 600M]", "move 2:1,2 -> 3 bottom");
+    check("L2: 1[a-c 2G] 2[d-e 500M]", "none");
+    check("L2: 1[a-c 2G *] 2[d-e 600M]", "none");
+}
+
+#[test]
+fn dense_tombstones_sink() {
+    check("L1: 1[a-z 64M t60]", "merge 1:1 -> 2 bottom");
+    check("L1: 1[a-z 64M t40]", "none");
+    check(
+        "L2: 1[a-c 64M t60] / L3: 2[a-z 64M]",
+        "merge 2:1 3:2 -> 3 bottom",
+    );
+    // Nothing overlaps, but a move would carry the tombstones along for ever.
+    check(
+        "L2: 1[a-c 64M t60] / L3: 2[d-z 64M]",
+        "merge 2:1 -> 3 bottom",
+    );
+    check(
+        "L2: 1[a-c 64M t60] / L3: 2[d-z 64M] / L4: 3[b-f 64M]",
+        "move 2:1 -> 3",
+    );
+    // At the bottom a snapshot may hold them: the same plan must not come for ever.
+    check("L2: 1[a-c 64M t60]", "none");
+}
+
+#[test]
+fn manual_compaction_takes_everything_and_waits_for_running_merges() {
+    let all = |text| draw(merge_all(&tree(text), &options(), &KeyOrder::BYTEWISE));
+    assert_eq!(all(""), "none");
+    assert_eq!(all("L1: 1[a-b 1M]"), "merge 1:1 -> 2 bottom");
+    assert_eq!(
+        all("L1: 3[a-b 1M] 4[a-d 1M] / L2: / L3: 1[a-b 1M] 2[d-e 1M]"),
+        "merge 1:3,4 3:1,2 -> 3 bottom"
+    );
+    assert_eq!(all("L1: 3[a-b 1M *] / L2: 1[a-b 1M]"), "none");
+}
+
+#[test]
+fn ranges_follow_the_order_of_the_family() {
+    let order = KeyOrder::new(built_in_comparator("reverse_memcmp").unwrap());
+    let shape = tree("L1: 5[d-b 64M] 6[d-b 64M] 7[d-b 64M] 8[d-b 64M] / L2: 1[z-e 64M] 2[c-a 64M]");
+    assert_eq!(
+        draw(pick_merge(&shape, &options(), &order)),
+        "merge 1:5,6,7,8 2:2 -> 2 bottom"
+    );
+}
+
+#[test]
+fn outputs_are_even_and_not_cut_for_a_small_rest() {
+    let shape = tree("L1: 1[a-z 40M] 2[a-z 40M] 3[a-z 40M] 4[a-z 10M]");
+    let plan = pick_merge(&shape, &options(), &KeyOrder::BYTEWISE).unwrap();
+    assert!(plan.output_table_bytes > (130 << 20) / 3);
+    assert!(plan.output_table_bytes <= 64 << 20);
+}

@@ -1,0 +1,116 @@
+//! The history: each sync mode, rotation, flush, merge, edits of the manifest, changes of families, reopening.
+
+use std::time::Duration;
+
+use kingtide::{Compression, FamilyOptions, SyncMode};
+
+/// Sorts behind every key of the history, in the orders that it uses.
+pub const LAST_KEY: &[u8] = b"~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~";
+
+/// One write: family, key, value (`None` deletes).
+pub type StepWrite = (&'static str, Vec<u8>, Option<Vec<u8>>);
+
+/// What happens as a whole or not at all.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Creates a family.
+    Create(&'static str, FamilyOptions),
+    /// Drops a family.
+    Drop(&'static str),
+    /// Renames a family.
+    Rename(&'static str, &'static str),
+    /// Clones a family.
+    Clone(&'static str, &'static str),
+    /// Commits one transaction.
+    Commit(Vec<StepWrite>, SyncMode),
+    /// Makes everything acknowledged durable.
+    SyncWal,
+    /// Writes the memtable of a family to a table.
+    Flush(&'static str),
+    /// Merges a family to the bottom.
+    Compact(&'static str),
+    /// Closes and opens.
+    Reopen,
+}
+
+const INTERVAL: SyncMode = SyncMode::Interval(Duration::from_millis(5));
+
+fn family(sync: SyncMode, compression: Compression, comparator: &str) -> FamilyOptions {
+    FamilyOptions {
+        write_buffer_bytes: 8 << 10,
+        l1_file_count_trigger: 2,
+        level_size_ratio: 2,
+        value_threshold_bytes: 256,
+        disk_free_bytes_min: 0,
+        sync,
+        compression,
+        comparator: comparator.to_owned(),
+        ..FamilyOptions::default()
+    }
+}
+
+/// A transaction that writes `count` keys to each of `families`; every fifth write deletes.
+fn commit(number: usize, families: &[&'static str], count: usize, sync: SyncMode) -> Step {
+    let mut writes = Vec::new();
+    for index in 0..count {
+        for (place, name) in families.iter().enumerate() {
+            let draw = (number * 31 + index * 7 + place) % 40;
+            let key = format!("key{draw:02}").into_bytes();
+            let is_delete = (number + index) % 5 == 4;
+            let length = if draw.is_multiple_of(11) {
+                700
+            } else {
+                120 + draw
+            };
+            let value = format!("{number}.{index}.{name}|")
+                .repeat(length / 8)
+                .into_bytes();
+            writes.push((*name, key, (!is_delete).then_some(value)));
+        }
+    }
+    Step::Commit(writes, sync)
+}
+
+/// The history. Families `a` to `c` write in mode none, full and interval.
+#[must_use]
+pub fn steps() -> Vec<Step> {
+    let modes = [SyncMode::None, SyncMode::Full, INTERVAL];
+    let mut steps = vec![
+        Step::Create("a", family(SyncMode::None, Compression::Lz4, "memcmp")),
+        Step::Create("b", family(SyncMode::Full, Compression::None, "memcmp")),
+        Step::Create("c", family(INTERVAL, Compression::Zstd, "case_insensitive")),
+    ];
+    for number in 0..6 {
+        steps.push(commit(number, &["a", "b", "c"], 3, modes[number % 3]));
+    }
+    steps.push(Step::SyncWal);
+    steps.push(commit(6, &["a", "c"], 2, SyncMode::None));
+    steps.push(Step::Flush("a"));
+    // Enough to rotate memtables on the way.
+    for number in 7..13 {
+        steps.push(commit(number, &["a", "b"], 12, modes[number % 2]));
+    }
+    steps.push(Step::Compact("a"));
+    steps.push(commit(13, &["a", "b", "c"], 2, SyncMode::None));
+    steps.push(Step::Clone("b", "d"));
+    steps.push(commit(14, &["b", "d"], 2, SyncMode::None));
+    steps.push(Step::Rename("c", "e"));
+    steps.push(commit(15, &["d", "e"], 2, INTERVAL));
+    steps.push(Step::Reopen);
+    steps.push(commit(16, &["a", "d", "e"], 4, SyncMode::None));
+    steps.push(Step::Drop("b"));
+    steps.push(commit(17, &["d", "e"], 8, SyncMode::Full));
+    steps.push(Step::Flush("d"));
+    steps.push(Step::Compact("d"));
+    steps.push(Step::Reopen);
+    for number in 18..22 {
+        steps.push(commit(number, &["a", "e"], 10, SyncMode::None));
+    }
+    steps.push(Step::Create(
+        "f",
+        family(SyncMode::Full, Compression::Snappy, "memcmp"),
+    ));
+    steps.push(commit(22, &["f", "a"], 1, SyncMode::Full));
+    steps.push(commit(23, &["f", "e"], 1, SyncMode::None));
+    steps
+}
