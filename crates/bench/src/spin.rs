@@ -6,11 +6,14 @@
 
 use std::{
     hint,
-    io::{self, Read},
+    io::{self, Read, Write},
     path::Path,
     process::{self, Child, Command, Stdio},
     thread,
 };
+
+/// What a spinner says when it begins to spin.
+const SIGN_OF_LIFE: &[u8; 5] = b"spin\n";
 
 /// Spinning processes; ended when dropped, and by themselves when this process ends.
 #[derive(Debug)]
@@ -36,15 +39,9 @@ impl Spinners {
                 how,
             };
             for _ in 0..cores {
-                let started = Command::new(wrapper)
-                    .args(arguments)
-                    .arg(executable)
-                    .arg(subcommand)
-                    .stdin(Stdio::piped())
-                    .stdout(Stdio::null())
-                    .stderr(Stdio::null())
-                    .spawn();
-                spinners.children.extend(started);
+                let mut command = Command::new(wrapper);
+                command.args(arguments).arg(executable).arg(subcommand);
+                spinners.children.extend(start_one(command));
             }
             if !spinners.children.is_empty() {
                 return spinners;
@@ -60,13 +57,34 @@ impl Spinners {
     #[must_use]
     pub fn note(&self) -> String {
         match self.children.len() {
-            0 => "neither chrt nor nice was found: cores may sleep while the engine waits for the device".into(),
+            0 => "no spinning processes (neither chrt nor nice could start them): cores may sleep while the engine waits for the device".into(),
             count => format!(
                 "{count} spinning processes at {} keep the cores awake, for every engine alike",
                 self.how
             ),
         }
     }
+}
+
+/// Starts a spinner and waits for its sign of life: the wrapper may be there and still be refused the priority.
+fn start_one(mut command: Command) -> Option<Child> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let mut sign = [0; SIGN_OF_LIFE.len()];
+    let answered = match &mut child.stdout {
+        Some(stdout) => stdout.read_exact(&mut sign).is_ok() && sign == *SIGN_OF_LIFE,
+        None => false,
+    };
+    if answered {
+        return Some(child);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    None
 }
 
 impl Drop for Spinners {
@@ -88,10 +106,27 @@ pub fn spin_until_stdin_closes() -> ! {
             while matches!(io::stdin().read(&mut sink), Ok(count) if count > 0) {}
             process::exit(0);
         });
-    if watcher.is_err() {
+    let told = io::stdout().write_all(SIGN_OF_LIFE);
+    if watcher.is_err() || told.and_then(|()| io::stdout().flush()).is_err() {
         process::exit(1);
     }
     loop {
         hint::spin_loop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_does_not_spin_is_not_counted() {
+        let spinners = Spinners::start(Path::new("/bin/false"), "spin");
+        assert!(spinners.children.is_empty());
+        assert!(
+            spinners.note().starts_with("no spinning"),
+            "{}",
+            spinners.note()
+        );
     }
 }

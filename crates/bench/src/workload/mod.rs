@@ -27,6 +27,8 @@ use crate::{
 
 // Three significant digits are kept, so a latency is off by 0.1 % at most.
 const HISTOGRAM_DIGITS: u8 = 3;
+// An hour; a slower call counts as this.
+const LATENCY_NANOS_MAX: u64 = 3_600_000_000_000;
 
 /// Runs `settings` in this process. `on_phase` is told what begins.
 ///
@@ -100,7 +102,7 @@ struct Tally {
 impl Tally {
     fn new() -> Result<Self> {
         Ok(Self {
-            histogram: Histogram::new(HISTOGRAM_DIGITS)
+            histogram: Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, HISTOGRAM_DIGITS)
                 .map_err(|source| BenchError::Settings(format!("histogram: {source}")))?,
             in_calls: Duration::ZERO,
             operations: 0,
@@ -114,17 +116,19 @@ impl Tally {
     fn time<T>(&mut self, operations: u64, call: impl FnOnce() -> Result<T>) -> Result<T> {
         let start = Instant::now();
         let answer = call()?;
-        let elapsed = start.elapsed();
-        self.in_calls += elapsed;
-        self.operations += operations;
-        let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-        // The histogram resizes itself; a latency it cannot hold (centuries) counts as its highest.
-        self.histogram.saturating_record(nanos);
+        self.record(operations, start.elapsed());
         Ok(answer)
     }
 
+    fn record(&mut self, operations: u64, elapsed: Duration) {
+        self.in_calls += elapsed;
+        self.operations += operations;
+        let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        self.histogram.saturating_record(nanos);
+    }
+
     fn add(&mut self, other: &Self) {
-        // Adding fails only when the sum of resizable histograms cannot be represented: they have the same digits.
+        // Adding fails only for a histogram with other bounds, and all have the same.
         let _ = self.histogram.add(&other.histogram);
         self.in_calls += other.in_calls;
         self.operations += other.operations;

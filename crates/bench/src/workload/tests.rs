@@ -159,6 +159,25 @@ fn rocksdb_passes_every_phase_or_is_reported_missing() {
 }
 
 #[test]
+fn percentiles_of_merged_threads_are_those_of_all_calls() {
+    let mut total = Tally::new().expect("bounds are good");
+    for thread in 0..2 {
+        let mut tally = Tally::new().expect("bounds are good");
+        for call in 0..500 {
+            tally.record(10, Duration::from_micros(1 + thread + call * 2));
+        }
+        total.add(&tally);
+    }
+    total.record(10, Duration::from_secs(1_000_000));
+    let latency = LatencyNanos::of(&total.histogram);
+    let near = |nanos: u64, micros: u64| nanos.abs_diff(micros * 1000) < micros * 3;
+    assert!(near(latency.p50, 501), "{latency:?}");
+    assert!(near(latency.p99, 991), "{latency:?}");
+    assert!(latency.max >= 3_599_000_000_000, "{latency:?}");
+    assert_eq!(total.operations, 10_010);
+}
+
+#[test]
 fn keys_that_survive_deletion_are_counted() {
     let settings = settings();
     let plan = Plan::new(&settings);

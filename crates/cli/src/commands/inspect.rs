@@ -1,0 +1,218 @@
+//! `stats`, `verify` and `families`.
+
+use comfy_table::{CellAlignment, Table, presets};
+use kingtide::{Db, FamilyStats, LevelStats, Stats, VerifyReport};
+use serde_json::{Value, json};
+
+use crate::{
+    args::{Directory, Global},
+    commands::open_for_reading,
+    failure::{Failure, Result},
+    output::Output,
+    text::{Escape, escape, size},
+};
+
+pub(super) fn stats(at: &Directory, global: &Global, output: &mut Output) -> Result<()> {
+    let db = open_for_reading(&at.directory)?;
+    if let Some(name) = &global.family {
+        // A family that does not exist must be an error, not an empty answer.
+        db.family(name)?;
+    }
+    print_stats(&db, global.family.as_deref(), output)
+}
+
+/// Prints the counters, and the shape of every family or of one.
+pub(crate) fn print_stats(db: &Db, family: Option<&str>, output: &mut Output) -> Result<()> {
+    let mut stats = db.stats()?;
+    if let Some(name) = family {
+        stats.families.retain(|candidate| candidate.name == name);
+    }
+    if output.json {
+        return output.object(&stats_json(&stats));
+    }
+    for (name, value) in counters(&stats) {
+        output.line(&format!("{name:<22}{value}"))?;
+    }
+    let mut table = new_table(&[
+        "family",
+        "level",
+        "files",
+        "size",
+        "value files",
+        "entries",
+        "tombstones",
+    ]);
+    for family in &stats.families {
+        let name = escape(family.name.as_bytes(), Escape::Field);
+        table.add_row(vec![
+            name.clone(),
+            "memory".into(),
+            (family.sealed_memtables + 1).to_string(),
+            size(family.memtable_bytes as u64),
+            String::new(),
+            family.memtable_entries.to_string(),
+            String::new(),
+        ]);
+        for level in &family.levels {
+            table.add_row(vec![
+                name.clone(),
+                level.level.to_string(),
+                level.files.to_string(),
+                size(level.bytes),
+                size(level.vlog_bytes),
+                level.entries.to_string(),
+                level.tombstones.to_string(),
+            ]);
+        }
+    }
+    output.line(&table.to_string())
+}
+
+fn counters(stats: &Stats) -> [(&'static str, String); 11] {
+    let lookups = stats.cache_hits + stats.cache_misses;
+    let hit_share = 100.0 * stats.cache_hits as f64 / lookups.max(1) as f64;
+    [
+        ("sequence number", stats.sequence.to_string()),
+        (
+            "log",
+            format!(
+                "{} in {} segments",
+                size(stats.log_bytes),
+                stats.log_segments
+            ),
+        ),
+        ("log written", size(stats.log_bytes_written)),
+        ("log syncs", stats.log_syncs.to_string()),
+        ("commits", stats.commits.to_string()),
+        (
+            "block cache",
+            format!(
+                "{} of {}",
+                size(stats.cache_bytes as u64),
+                size(stats.cache_capacity_bytes as u64)
+            ),
+        ),
+        (
+            "cache hits",
+            format!("{} of {lookups} ({hit_share:.1} %)", stats.cache_hits),
+        ),
+        ("open tables", stats.open_tables.to_string()),
+        (
+            "flushes, merges",
+            format!("{}, {}", stats.flushes, stats.merges),
+        ),
+        ("tables written", size(stats.table_bytes_written)),
+        ("write stalls", stats.write_stalls.to_string()),
+    ]
+}
+
+fn stats_json(stats: &Stats) -> Value {
+    json!({
+        "sequence": stats.sequence.0,
+        "log_segments": stats.log_segments,
+        "log_bytes": stats.log_bytes,
+        "log_bytes_written": stats.log_bytes_written,
+        "log_syncs": stats.log_syncs,
+        "commits": stats.commits,
+        "cache_bytes": stats.cache_bytes,
+        "cache_capacity_bytes": stats.cache_capacity_bytes,
+        "cache_hits": stats.cache_hits,
+        "cache_misses": stats.cache_misses,
+        "open_tables": stats.open_tables,
+        "flushes": stats.flushes,
+        "merges": stats.merges,
+        "table_bytes_written": stats.table_bytes_written,
+        "write_stalls": stats.write_stalls,
+        "families": stats.families.iter().map(family_json).collect::<Vec<_>>(),
+    })
+}
+
+fn family_json(family: &FamilyStats) -> Value {
+    json!({
+        "name": family.name,
+        "memtable_bytes": family.memtable_bytes,
+        "memtable_entries": family.memtable_entries,
+        "sealed_memtables": family.sealed_memtables,
+        "levels": family.levels.iter().map(level_json).collect::<Vec<_>>(),
+    })
+}
+
+fn level_json(level: &LevelStats) -> Value {
+    json!({
+        "level": level.level,
+        "files": level.files,
+        "bytes": level.bytes,
+        "entries": level.entries,
+        "tombstones": level.tombstones,
+        "vlog_bytes": level.vlog_bytes,
+    })
+}
+
+pub(super) fn verify(at: &Directory, output: &mut Output) -> Result<()> {
+    let db = open_for_reading(&at.directory)?;
+    let bar = output.progress(Some(0));
+    let report = db.verify(&mut |done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    print_verdict(&report?, output)
+}
+
+fn print_verdict(report: &VerifyReport, output: &mut Output) -> Result<()> {
+    if output.json {
+        output.object(&json!({
+            "files": report.files,
+            "bytes": report.bytes,
+            "entries": report.entries,
+            "damages": report.damages,
+        }))?;
+    } else {
+        for damage in &report.damages {
+            output.line(&format!(
+                "damaged: {}",
+                escape(damage.as_bytes(), Escape::Field)
+            ))?;
+        }
+        if report.damages.is_empty() && !output.quiet {
+            output.line(&format!(
+                "whole: {} files, {}, {} entries",
+                report.files,
+                size(report.bytes),
+                report.entries
+            ))?;
+        }
+    }
+    match report.damages.len() {
+        0 => Ok(()),
+        count => Err(Failure::Damaged(count)),
+    }
+}
+
+pub(super) fn families(at: &Directory, output: &mut Output) -> Result<()> {
+    let db = open_for_reading(&at.directory)?;
+    print_families(&db, output)
+}
+
+/// Prints the names of the families, one on a line.
+pub(crate) fn print_families(db: &Db, output: &mut Output) -> Result<()> {
+    for name in db.families() {
+        if output.json {
+            output.object(&json!({"family": name}))?;
+        } else {
+            output.line(&escape(name.as_bytes(), Escape::Field))?;
+        }
+    }
+    Ok(())
+}
+
+/// A table with a header line, names to the left and numbers to the right.
+pub(super) fn new_table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(header);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}

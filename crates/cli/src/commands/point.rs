@@ -1,0 +1,85 @@
+//! `put`, `get` and `delete`.
+
+use kingtide::FamilyOptions;
+use serde_json::{Map, Value};
+
+use crate::{
+    args::{DeleteArgs, GetArgs, Global, PutArgs},
+    commands::{argument_bytes, expiry_in, open_for_reading, open_for_writing},
+    failure::{Failure, Result},
+    output::Output,
+    text::{Escape, escape, hex, insert_bytes},
+};
+
+pub(super) fn put(args: &PutArgs, global: &Global) -> Result<()> {
+    let key = argument_bytes(&args.key, args.hex)?;
+    let value = argument_bytes(&args.value, args.hex)?;
+    let db = open_for_writing(&args.at.directory, true)?;
+    let family = db.open_family(global.family_name(), FamilyOptions::default())?;
+    match args.ttl {
+        None => db.put(&family, &key, &value)?,
+        Some(seconds) => db.put_expiring(&family, &key, &value, expiry_in(seconds))?,
+    }
+    Ok(db.close()?)
+}
+
+pub(super) fn get(args: &GetArgs, global: &Global, output: &mut Output) -> Result<()> {
+    let key = argument_bytes(&args.key, args.hex)?;
+    let db = open_for_reading(&args.at.directory)?;
+    let family = db.family(global.family_name())?;
+    let value = db.get(&family, &key)?;
+    if args.raw {
+        let value = value.ok_or(Failure::KeyMissing)?;
+        return output.raw(&value);
+    }
+    let found = print_value(output, &key, value.as_deref(), args.hex)?;
+    // With --json the answer says `"found":false`, and the exit code does; an error besides would be a second answer.
+    match (found, global.json || global.quiet) {
+        (true, _) => Ok(()),
+        (false, false) => Err(Failure::KeyMissing),
+        (false, true) => Err(Failure::KeyMissingToldAlready),
+    }
+}
+
+/// Prints what a read of `key` found, and answers whether it found something. Without JSON, nothing is printed for a
+/// missing key.
+pub(crate) fn print_value(
+    output: &mut Output,
+    key: &[u8],
+    value: Option<&[u8]>,
+    in_hex: bool,
+) -> Result<bool> {
+    if output.json {
+        let mut object = Map::new();
+        if in_hex {
+            object.insert("key_hex".into(), Value::from(hex(key)));
+        } else {
+            insert_bytes(&mut object, "key", key);
+        }
+        object.insert("found".into(), Value::from(value.is_some()));
+        match value {
+            Some(value) if in_hex => {
+                object.insert("value_hex".into(), Value::from(hex(value)));
+            }
+            Some(value) => insert_bytes(&mut object, "value", value),
+            None => {}
+        }
+        output.object(&Value::Object(object))?;
+    } else if let Some(value) = value {
+        let text = if in_hex {
+            hex(value)
+        } else {
+            escape(value, Escape::Text)
+        };
+        output.line(&text)?;
+    }
+    Ok(value.is_some())
+}
+
+pub(super) fn delete(args: &DeleteArgs, global: &Global) -> Result<()> {
+    let key = argument_bytes(&args.key, args.hex)?;
+    let db = open_for_writing(&args.at.directory, false)?;
+    let family = db.family(global.family_name())?;
+    db.delete(&family, &key)?;
+    Ok(db.close()?)
+}

@@ -1,0 +1,145 @@
+//! put, get, delete, scan, stats, verify, families, completions, man, help.
+
+use serde_json::json;
+
+use crate::harness::{Place, run, run_badly, run_well};
+
+#[test]
+fn a_value_is_read_back_until_it_is_deleted() {
+    let place = Place::new();
+    let db = place.db();
+    run_well(&["put", &db, "fish", "cod"]);
+    assert_eq!(run_well(&["get", &db, "fish"]).text(), "cod\n");
+    run_well(&["put", &db, "fish", "eel"]);
+    assert_eq!(run_well(&["get", &db, "fish", "--raw"]).text(), "eel");
+    assert_eq!(
+        run_well(&["--db", &db, "--json", "get", "fish"]).objects(),
+        [json!({"key": "fish", "found": true, "value": "eel"})]
+    );
+    run_well(&["delete", &db, "fish"]);
+    let gone = run(&["get", &db, "fish"]);
+    assert_eq!((gone.code, gone.text()), (1, ""), "{gone:?}");
+    assert_eq!(gone.stderr, "kingtide: the key is not there\n");
+    let gone = run(&["get", &db, "fish", "--json"]);
+    assert_eq!(gone.code, 1);
+    assert_eq!(gone.objects(), [json!({"key": "fish", "found": false})]);
+    assert_eq!(gone.stderr, "");
+    assert_eq!(run(&["get", &db, "fish", "-q"]).stderr, "");
+}
+
+#[test]
+fn bytes_that_are_not_text_go_in_and_out_as_hexadecimal() {
+    let place = Place::new();
+    let db = place.db();
+    run_well(&["put", &db, "ff00", "0AfF", "--hex"]);
+    assert_eq!(run_well(&["get", &db, "ff00", "--hex"]).text(), "0aff\n");
+    assert_eq!(
+        run_well(&["get", &db, "FF00", "--hex", "--json"]).objects()[0]["value_hex"],
+        "0aff"
+    );
+    assert_eq!(run_well(&["scan", &db]).text(), "\\xff\\x00\t\\n\\xff\n");
+    run_badly(&["get", &db, "xyz", "--hex"], "not hexadecimal");
+    run_badly(&["put", &db, "0", "00", "--hex"], "not hexadecimal");
+}
+
+#[test]
+fn a_scan_goes_both_ways_within_its_bounds() {
+    let place = Place::new();
+    let db = place.db();
+    for key in ["a", "b1", "b2", "b3", "c"] {
+        run_well(&["put", &db, key, &key.to_uppercase()]);
+    }
+    let scan = |arguments: &[&str]| {
+        let all = [&["scan", &db][..], arguments].concat();
+        run_well(&all).text().replace('\n', " ")
+    };
+    assert_eq!(scan(&[]), "a\tA b1\tB1 b2\tB2 b3\tB3 c\tC ");
+    assert_eq!(scan(&["--keys-only", "--reverse"]), "c b3 b2 b1 a ");
+    assert_eq!(
+        scan(&["--keys-only", "--from", "b1", "--to", "b3"]),
+        "b1 b2 "
+    );
+    assert_eq!(
+        scan(&["--keys-only", "--prefix", "b", "--reverse", "--limit", "2"]),
+        "b3 b2 "
+    );
+    assert_eq!(scan(&["--keys-only", "--limit", "0"]), "");
+    assert_eq!(scan(&["--keys-only", "--from", "x"]), "");
+    assert_eq!(
+        run_well(&["scan", &db, "--json", "--limit", "1"]).objects(),
+        [json!({"key": "a", "value": "A"})]
+    );
+}
+
+#[test]
+fn families_are_apart() {
+    let place = Place::new();
+    let db = place.db();
+    run_well(&["put", &db, "k", "in default"]);
+    run_well(&["put", &db, "k", "in other", "--family", "other"]);
+    assert_eq!(run_well(&["get", &db, "k"]).text(), "in default\n");
+    assert_eq!(
+        run_well(&["-f", "other", "get", &db, "k"]).text(),
+        "in other\n"
+    );
+    assert_eq!(run_well(&["families", &db]).text(), "default\nother\n");
+    assert_eq!(
+        run_well(&["families", &db, "--json"]).objects(),
+        [json!({"family": "default"}), json!({"family": "other"})]
+    );
+    run_badly(&["get", &db, "k", "--family", "none"], "none");
+    run_badly(&["stats", &db, "--family", "none"], "none");
+}
+
+#[test]
+fn a_key_with_a_long_life_is_there() {
+    let place = Place::new();
+    let db = place.db();
+    run_well(&["put", &db, "k", "v", "--ttl", "1000000"]);
+    assert_eq!(run_well(&["get", &db, "k"]).text(), "v\n");
+    let expires_at = run_well(&["scan", &db, "--json"]).objects()[0]["expires_at"].clone();
+    assert!(
+        expires_at
+            .as_i64()
+            .is_some_and(|seconds| seconds > 1_000_000),
+        "{expires_at}"
+    );
+    run_badly(&["put", &db, "k", "v", "--ttl", "0"], "--ttl");
+}
+
+#[test]
+fn stats_and_verify_describe_a_whole_database() {
+    let place = Place::new();
+    let db = place.db();
+    run_well(&["put", &db, "k", "v"]);
+    let stats = run_well(&["stats", &db]);
+    assert!(stats.text().contains("sequence number"), "{stats:?}");
+    let object = &run_well(&["stats", &db, "--json"]).objects()[0];
+    assert_eq!(object["families"][0]["name"], "default");
+    assert!(run_well(&["verify", &db]).text().starts_with("whole: "));
+    assert_eq!(run_well(&["verify", &db, "-q"]).text(), "");
+    let object = &run_well(&["verify", &db, "--json"]).objects()[0];
+    assert_eq!(object["damages"], json!([]));
+}
+
+#[test]
+fn help_completions_and_manual_come_from_the_definitions() {
+    let help = run_well(&["--help"]);
+    for command in [
+        "put", "get", "scan", "shell", "import", "export", "verify", "bench",
+    ] {
+        assert!(help.text().contains(command), "{command}: {help:?}");
+    }
+    assert!(!help.text().contains("bench-child"), "hidden: {help:?}");
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(
+            run_well(&["completions", shell])
+                .text()
+                .contains("families")
+        );
+    }
+    assert!(run_well(&["man"]).text().contains(".TH kingtide"));
+    assert!(run_well(&["man", "import"]).text().contains("skip\\-bad"));
+    run_badly(&["man", "nonsense"], "nonsense");
+    assert!(run_well(&["--version"]).text().starts_with("kingtide "));
+}

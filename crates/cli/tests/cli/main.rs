@@ -1,0 +1,9 @@
+//! Runs the binary: every command, and what must happen when its input is bad.
+
+mod harness;
+
+mod basics;
+mod bench;
+mod files;
+mod refusals;
+mod shell;
