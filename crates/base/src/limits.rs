@@ -5,7 +5,7 @@ pub const KEY_BYTES_MAX: usize = 1 << 20;
 /// The longest value, in bytes. A value may be empty.
 pub const VALUE_BYTES_MAX: usize = 1 << 30;
 /// The most bytes that the operations of one transaction may hold in log format.
-pub const TRANSACTION_BYTES_MAX: usize = 4 << 30;
+pub const TRANSACTION_BYTES_MAX: usize = 3 << 30;
 /// The longest name of a column family, in bytes (the C ABI counts a closing zero as the 128th).
 pub const FAMILY_NAME_BYTES_MAX: usize = 127;
 /// The longest name of a comparator, in bytes (the C ABI counts a closing zero as the 64th).

@@ -1,1 +1,34 @@
-//! Under construction.
+//! The in-memory structures of Kingtide. Each has a naive model that its tests compare it with; the concurrent ones
+//! have loom models too.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`Memtable`] | the writes that are not in a table yet: arena, hash index, sorted runs and skip lists |
+//! | [`Arena`], [`ArenaPool`] | append-only entries that readers reach without locks |
+//! | [`HashIndex`] | the newest version of each key of a memtable |
+//! | [`SkipList`] | a small ordered structure for small commits |
+//! | [`PreparedRun`], [`SortedRun`] | the sorted index of a large commit, and merges of such |
+//! | [`Filter`], [`FilterBuilder`] | which keys a table may hold |
+//! | [`BlockCache`] | decoded blocks, within a hard byte limit |
+//! | [`MergeCursor`] | many cursors walked as one |
+
+mod arena;
+mod block_cache;
+mod filter;
+mod hash_index;
+mod memtable;
+mod merge;
+mod skip_list;
+mod sorted_run;
+
+#[cfg(test)]
+mod testing;
+
+pub use arena::{Arena, ArenaEntry, ArenaPool, ArenaWriter, EntryOffset, NewEntry, entry_bytes};
+pub use block_cache::{BlockCache, BlockCacheUsage, BlockKey};
+pub use filter::{Filter, FilterBuilder, FilterFault};
+pub use hash_index::{HashIndex, Probe};
+pub use memtable::{Full, Memtable, MemtableEntry, MemtableOp};
+pub use merge::MergeCursor;
+pub use skip_list::SkipList;
+pub use sorted_run::{PreparedRun, RunSource, SortedRun};

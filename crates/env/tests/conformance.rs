@@ -1,6 +1,8 @@
 //! What the traits of the crate promise, asked of every world: the real one with and without mappings, the one in
 //! memory, and the one with faults over both. Each test says what must hold; a world is a directory to work in.
 
+// Loom's locks work inside its models only.
+#![cfg(not(loom))]
 #![expect(
     clippy::unwrap_used,
     reason = "a call that fails unexpectedly fails the test"

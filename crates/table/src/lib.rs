@@ -1,1 +1,40 @@
-//! Under construction.
+//! One sorted table of the tree, and the value log.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`TableBuilder`] | writes a klog file from sorted entries |
+//! | [`Table`] | an open klog file: point reads, cursors, verification |
+//! | [`TableCursor`], [`LevelCursor`] | walk one table, or the disjoint tables of a level |
+//! | [`TableCache`] | keeps a bounded number of tables open |
+//! | [`ValueLogBuilder`], [`ValueFiles`] | write and read value files |
+//!
+//! The bytes are specified in `docs/formats/klog.md` and `vlog.md` and coded in `kingtide-format`; this crate adds
+//! files, caches and the family's order. Every byte is verified before it is believed, and damage is reported with the
+//! file and the offset.
+
+mod builder;
+mod cursor;
+mod fences;
+mod handles;
+mod level;
+mod names;
+mod output;
+mod read_ahead;
+mod table;
+mod table_cache;
+mod value;
+mod value_log;
+mod verify;
+
+pub use builder::{TableBuilder, TableSettings};
+pub use cursor::{CursorUse, TableCursor};
+pub use kingtide_format::block::DataBlock as Block;
+pub use level::LevelCursor;
+pub use names::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};
+pub use table::{Table, read_table_meta};
+pub use table_cache::TableCache;
+pub use value::{BlockValue, TableEntry, TableValue};
+pub use value_log::{ValueFiles, ValueLogBuilder, read_value_file_meta};
+
+#[cfg(test)]
+mod tests;

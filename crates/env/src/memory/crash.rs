@@ -29,7 +29,7 @@ pub(super) fn after_power_cut(tree: &Tree, image: CrashImage, seed: u64) -> Tree
     let mut fate = match image {
         CrashImage::NothingUnsynced => Fate::AllLost,
         CrashImage::Everything => Fate::AllKept,
-        CrashImage::Random => Fate::Random(random),
+        CrashImage::Random => Fate::random(random),
         CrashImage::AllButOne => all_but_one(tree, random),
     };
     apply(tree, &mut fate)
@@ -103,7 +103,11 @@ fn recount(nodes: &mut BTreeMap<NodeId, Node>) {
 enum Fate {
     AllLost,
     AllKept,
-    Random(SplitMix64),
+    /// `kept_of_16` of 16 units are kept whole, on average.
+    Random {
+        random: SplitMix64,
+        kept_of_16: u64,
+    },
     /// The unit number `lost` is lost; `asked` were asked for so far.
     AllBut {
         lost: u64,
@@ -112,11 +116,17 @@ enum Fate {
 }
 
 impl Fate {
+    /// Draws first how much is kept: were it always half, a long run of sectors would never survive nearly whole.
+    fn random(mut random: SplitMix64) -> Self {
+        let kept_of_16 = [2, 8, 14, 15][random.below(4) as usize];
+        Self::Random { random, kept_of_16 }
+    }
+
     fn is_kept(&mut self) -> bool {
         match self {
             Self::AllLost => false,
             Self::AllKept => true,
-            Self::Random(random) => random.below(2) == 0,
+            Self::Random { random, kept_of_16 } => random.below(16) < *kept_of_16,
             Self::AllBut { lost, asked } => {
                 *asked += 1;
                 *asked - 1 != *lost
@@ -127,23 +137,21 @@ impl Fate {
 
 impl Decide for Fate {
     fn sector(&mut self) -> SectorFate {
-        if let Self::Random(random) = self {
-            return match random.below(8) {
-                0..3 => SectorFate::Kept,
-                3..6 => SectorFate::Dropped,
-                6 => SectorFate::Torn(random.below(SECTOR_BYTES as u64) as usize),
-                _ => SectorFate::Zeroed,
-            };
-        }
         if self.is_kept() {
-            SectorFate::Kept
-        } else {
-            SectorFate::Dropped
+            return SectorFate::Kept;
+        }
+        let Self::Random { random, .. } = self else {
+            return SectorFate::Dropped;
+        };
+        match random.below(4) {
+            0..2 => SectorFate::Dropped,
+            2 => SectorFate::Torn(random.below(SECTOR_BYTES as u64) as usize),
+            _ => SectorFate::Zeroed,
         }
     }
 
     fn length(&mut self, durable: u64, live: u64) -> u64 {
-        if let Self::Random(random) = self {
+        if let Self::Random { random, .. } = self {
             return match random.below(3) {
                 0 => durable,
                 1 => live,

@@ -332,5 +332,7 @@ fn find_path(state: &State, path: &Path) -> Option<NodeId> {
     })
 }
 
+// Loom's locks work inside its models only; these tests use them outside.
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;

@@ -99,6 +99,9 @@ impl Condvar {
     }
 
     /// As [`Condvar::wait`], for at most `timeout`; the flag is true when the time ran out.
+    ///
+    /// Loom has no time: in a model this waits until it is woken, and a model in which nobody wakes it is reported as
+    /// a deadlock. So a time-out may bound a wait or pace a loop, but nothing may depend on it for being woken.
     pub fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,

@@ -1,4 +1,5 @@
 //! Locks and atomics for engine code. Built on std's; on loom's under `--cfg loom`, so that models check the real code.
+//! Loom's work inside `loom::model` only.
 //!
 //! A panic while a lock is held does not poison it: engine code restores its invariants by value swap or drop guard, and
 //! a broken invariant poisons the database, not the lock.
@@ -14,3 +15,6 @@ pub mod atomic {
     #[cfg(not(loom))]
     pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+#[cfg(not(loom))]
+use std::{sync::Arc, thread};
+
+use kingtide_base::{EntryKind, SeqNo};
+
+use super::{Arena, ArenaPool, EntryOffset, NewEntry, entry_bytes};
+
+#[cfg(not(loom))]
+use crate::testing::Random;
+
+const KINDS: [EntryKind; 3] = [EntryKind::Put, EntryKind::Delete, EntryKind::SingleDelete];
+
+#[cfg(not(loom))]
+fn bytes(random: &mut Random, end: usize) -> Vec<u8> {
+    (0..random.below(end))
+        .map(|_| random.number() as u8)
+        .collect()
+}
+
+/// Goal: every entry reads back as it was written, for ever. Method: random entries, all compared after each append of a
+/// sample and at the end.
+#[cfg(not(loom))]
+#[test]
+fn entries_read_back_as_written() {
+    for seed in 0..8 {
+        let mut random = Random::new(seed);
+        let pool = ArenaPool::new(1);
+        let (arena, mut writer) = Arena::new(&pool, 40_000);
+        let mut model = Vec::new();
+        loop {
+            let (key, value) = (bytes(&mut random, 50), bytes(&mut random, 300));
+            let entry = NewEntry {
+                sequence: SeqNo(random.number()),
+                previous: EntryOffset(random.number() as u32),
+                kind: KINDS[random.below(3)],
+                expires_at: if random.chance(2) {
+                    0
+                } else {
+                    random.number() as i64
+                },
+                key: &key,
+                value: &value,
+            };
+            let needed = entry_bytes(key.len(), value.len(), entry.expires_at != 0);
+            let free = writer.free_bytes();
+            let Some(offset) = writer.append(&entry) else {
+                assert!(needed > free, "seed {seed}: {needed} of {free}");
+                assert_eq!(writer.free_bytes(), free);
+                break;
+            };
+            assert_eq!(writer.free_bytes(), free - needed);
+            let read = arena.entry(offset).expect("just written");
+            assert_eq!(read.previous, entry.previous);
+            assert_eq!(read.following(), writer.tail());
+            model.push((
+                offset,
+                entry.sequence,
+                entry.kind,
+                entry.expires_at,
+                key,
+                value,
+            ));
+        }
+        assert!(model.len() > 100);
+        for (offset, sequence, kind, expires_at, key, value) in &model {
+            let read = arena.entry(*offset).expect("written");
+            assert_eq!(read.offset, *offset);
+            assert_eq!(
+                (read.sequence, read.kind),
+                (*sequence, *kind),
+                "seed {seed}"
+            );
+            assert_eq!(
+                (read.key, read.value),
+                (&key[..], &value[..]),
+                "seed {seed}"
+            );
+            assert_eq!(read.expires_at, *expires_at, "seed {seed}");
+            assert_eq!(arena.key_and_sequence(*offset), (&key[..], *sequence));
+        }
+    }
+}
+
+/// Goal: no offset leads outside of what is published. Method: all offsets of an arena and those around its ends.
+#[cfg(not(loom))]
+#[test]
+fn any_offset_is_safe() {
+    let pool = ArenaPool::new(1);
+    let (arena, mut writer) = Arena::new(&pool, 4096);
+    let mut random = Random::new(3);
+    for round in 0..30 {
+        for offset in (0..600).chain([u32::MAX - 1, u32::MAX, 1 << 31]) {
+            let offset = EntryOffset(offset);
+            if let Some(entry) = arena.entry(offset) {
+                assert!(entry.following() <= writer.tail(), "round {round}");
+            }
+            assert!(arena.key(offset).len() <= 4096);
+        }
+        assert!(arena.entry(EntryOffset::NONE).is_none());
+        assert!(arena.entry(writer.tail()).is_none());
+        let value: Vec<u8> = (0..100).map(|_| random.number() as u8).collect();
+        // The value holds bytes that look like headers with every kind, to be met at offsets inside of entries.
+        writer.append(&NewEntry {
+            sequence: SeqNo(1),
+            previous: EntryOffset(0x0100_0008),
+            kind: EntryKind::Put,
+            expires_at: 0x0100_0001,
+            key: b"key",
+            value: &value,
+        });
+    }
+}
+
+#[test]
+fn entry_bytes_are_whole_units() {
+    assert_eq!(entry_bytes(0, 0, false), 24);
+    assert_eq!(entry_bytes(1, 0, false), 32);
+    assert_eq!(entry_bytes(3, 5, true), 40);
+    assert_eq!(entry_bytes(3, 6, true), 48);
+    assert!(entry_bytes(8, usize::MAX, false) > usize::MAX / 2);
+}
+
+#[cfg(not(loom))]
+#[test]
+fn what_the_layout_cannot_express_is_refused() {
+    let pool = ArenaPool::new(0);
+    let (_, mut writer) = Arena::new(&pool, 64 << 20);
+    let key = vec![0; 1 << 24];
+    let entry = NewEntry {
+        sequence: SeqNo(1),
+        previous: EntryOffset::NONE,
+        kind: EntryKind::Put,
+        expires_at: 0,
+        key: &key,
+        value: &[],
+    };
+    assert_eq!(writer.append(&entry), None);
+    let shorter = NewEntry {
+        key: &key[1..],
+        ..entry
+    };
+    assert!(writer.append(&shorter).is_some());
+}
+
+/// Goal: memory comes back to the pool when the last user is gone, up to the limit, and is used again. Method: count the
+/// pool's free bytes.
+#[cfg(not(loom))]
+#[test]
+fn the_pool_keeps_memory_of_each_size_up_to_its_limit() {
+    let pool = ArenaPool::new(2);
+    let make = |bytes| Arena::new(&pool, bytes);
+    let (first, writer) = make(992);
+    drop(writer);
+    assert_eq!(pool.free_bytes(), 0);
+    drop(first);
+    assert_eq!(pool.free_bytes(), 1000);
+    let (again, mut writer) = make(992);
+    assert_eq!(pool.free_bytes(), 0);
+    // What an earlier arena left in the memory is not visible.
+    assert_eq!(again.published_bytes(), 0);
+    assert!(again.entry(EntryOffset(1)).is_none());
+    assert_eq!(writer.free_bytes(), 992);
+    assert!(
+        writer
+            .append(&NewEntry {
+                sequence: SeqNo(1),
+                previous: EntryOffset::NONE,
+                kind: EntryKind::Put,
+                expires_at: 0,
+                key: &[1; 992 - 24],
+                value: &[],
+            })
+            .is_some()
+    );
+    assert_eq!(writer.free_bytes(), 0);
+    let others = [make(992), make(992), make(500)];
+    drop((again, writer));
+    drop(others);
+    assert_eq!(pool.free_bytes(), 2 * 1000 + 512);
+    pool.clear();
+    assert_eq!(pool.free_bytes(), 0);
+}
+
+/// Goal: readers see whole entries only. Method: a reader checks every entry it can reach while a writer appends.
+#[cfg(not(loom))]
+#[test]
+fn a_reader_sees_only_whole_entries() {
+    let pool = ArenaPool::new(0);
+    let (arena, mut writer) = Arena::new(&pool, 1 << 20);
+    let reader = Arc::clone(&arena);
+    let checker = thread::spawn(move || {
+        let mut offset = EntryOffset(1);
+        let mut count = 0_u64;
+        while count < 5000 {
+            let Some(entry) = reader.entry(offset) else {
+                thread::yield_now();
+                continue;
+            };
+            assert_eq!(entry.sequence, SeqNo(count));
+            assert_eq!(entry.key, count.to_be_bytes());
+            assert!(entry.value.iter().all(|byte| *byte == count as u8));
+            assert_eq!(entry.value.len() as u64, count % 90);
+            offset = entry.following();
+            count += 1;
+        }
+    });
+    for count in 0..5000_u64 {
+        let value = [count as u8; 90];
+        writer
+            .append(&NewEntry {
+                sequence: SeqNo(count),
+                previous: EntryOffset::NONE,
+                kind: EntryKind::Put,
+                expires_at: 0,
+                key: &count.to_be_bytes(),
+                value: &value[..(count % 90) as usize],
+            })
+            .expect("1 MiB holds them");
+    }
+    checker.join().expect("the reader found nothing wrong");
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+
+    /// Goal: the published length publishes the bytes below it. Method: all interleavings of two appends and a reader;
+    /// loom watches the memory itself through the arena's shadow cells.
+    #[test]
+    fn loom_published_entries_are_whole() {
+        loom::model(|| {
+            let pool = ArenaPool::new(0);
+            let (arena, mut writer) = Arena::new(&pool, 128);
+            let reader = loom::thread::spawn(move || {
+                let mut offset = EntryOffset(1);
+                let mut count = 0;
+                while let Some(entry) = arena.entry(offset) {
+                    count += 1;
+                    assert_eq!(entry.sequence, SeqNo(count));
+                    offset = entry.following();
+                }
+                assert!(count <= 2);
+            });
+            for sequence in 1..=2 {
+                writer.append(&NewEntry {
+                    sequence: SeqNo(sequence),
+                    previous: EntryOffset::NONE,
+                    kind: KINDS[0],
+                    expires_at: 0,
+                    key: b"key",
+                    value: b"value",
+                });
+            }
+            reader.join().expect("no reader fails");
+        });
+    }
+}

@@ -1,0 +1,285 @@
+//! Decoded blocks of tables, within a hard byte limit; one cache for a database.
+//!
+//! The cache is split into shards by the hash of the key; each shard is a CLOCK: entries lie in a ring of slots with a
+//! reference bit, a hit sets the bit, and whoever needs room sweeps the ring, clearing bits and evicting entries whose bit
+//! is clear. New entries begin with a clear bit, so blocks that are read once leave before blocks that were hit.
+//!
+//! Invariant: the charges of a shard's entries, each with the cache's own overhead, never exceed the shard's share of the
+//! limit, so the whole never exceeds the limit. Values that readers still hold after eviction are theirs to account for.
+//!
+//! A value that is larger than a shard's share is not cached. Values are dropped outside the locks.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    hash::{BuildHasherDefault, Hasher},
+    sync::Arc,
+};
+
+use kingtide_base::FileId;
+use kingtide_env::sync::Mutex;
+
+/// Names a block: the file and where in it the block begins, in bytes.
+pub type BlockKey = (FileId, u64);
+
+/// The most shards.
+const SHARDS_MAX: usize = 16;
+/// A cache has fewer shards rather than smaller ones: a shard holds many blocks of 4 KiB.
+const SHARD_BYTES_MIN: usize = 512 << 10;
+/// What an entry costs besides its value: slot, map entry at the map's usual load, and counts of the `Arc`.
+const ENTRY_OVERHEAD_BYTES: usize = 112;
+
+/// Numbers of a cache, summed over its shards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockCacheUsage {
+    /// The limit.
+    pub capacity_bytes: usize,
+    /// Bytes that entries are charged with, overhead included; at most the limit.
+    pub bytes: usize,
+    /// Entries.
+    pub entries: usize,
+    /// Lookups that found their block.
+    pub hits: u64,
+    /// Lookups that did not.
+    pub misses: u64,
+}
+
+/// See the module's documentation.
+pub struct BlockCache<V> {
+    shards: Box<[Mutex<Shard<V>>]>,
+    capacity_bytes: usize,
+}
+
+impl<V> fmt::Debug for BlockCache<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockCache")
+            .field("usage", &self.usage())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<V> BlockCache<V> {
+    /// An empty cache of at most `bytes` bytes; 0 switches it off.
+    #[must_use]
+    pub fn new(bytes: usize) -> Self {
+        let shards = if bytes == 0 {
+            0
+        } else {
+            let wanted = (bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
+            // A power of two, so that a shard is chosen by a mask.
+            1 << wanted.ilog2()
+        };
+        Self {
+            shards: (0..shards)
+                .map(|_| Mutex::new(Shard::new(bytes / shards)))
+                .collect(),
+            capacity_bytes: bytes,
+        }
+    }
+
+    /// The block `key`, if it is here.
+    #[must_use]
+    pub fn get(&self, key: &BlockKey) -> Option<Arc<V>> {
+        self.shard(key)?.lock().get(key)
+    }
+
+    /// Puts `value`, which takes `charge` bytes of memory, into the cache and answers it; or answers the value that is
+    /// there for `key` already, so that all readers of a block share one.
+    pub fn insert(&self, key: BlockKey, value: Arc<V>, charge: usize) -> Arc<V> {
+        let Some(shard) = self.shard(&key) else {
+            return value;
+        };
+        let mut evicted = Vec::new();
+        let value = shard.lock().insert(key, value, charge, &mut evicted);
+        drop(evicted);
+        value
+    }
+
+    /// Forgets all blocks of `file`. Looks at every entry.
+    pub fn remove_file(&self, file: FileId) {
+        for shard in &self.shards {
+            let removed = shard.lock().remove_file(file);
+            drop(removed);
+        }
+    }
+
+    /// How full the cache is and how it has done. The shards are asked one after the other.
+    #[must_use]
+    pub fn usage(&self) -> BlockCacheUsage {
+        let mut usage = BlockCacheUsage {
+            capacity_bytes: self.capacity_bytes,
+            ..BlockCacheUsage::default()
+        };
+        for shard in &self.shards {
+            let shard = shard.lock();
+            usage.bytes += shard.bytes;
+            usage.entries += shard.slot_of.len();
+            usage.hits += shard.hits;
+            usage.misses += shard.misses;
+        }
+        usage
+    }
+
+    /// `None` when the cache is off.
+    fn shard(&self, key: &BlockKey) -> Option<&Mutex<Shard<V>>> {
+        let mut hasher = BlockHasher::default();
+        std::hash::Hash::hash(key, &mut hasher);
+        // Bits that the maps use neither for buckets (the low ones) nor for tags (the highest seven).
+        let bits = (hasher.finish() >> 48) as usize;
+        self.shards.get(bits & self.shards.len().wrapping_sub(1))
+    }
+}
+
+/// One block.
+struct Slot<V> {
+    key: BlockKey,
+    value: Arc<V>,
+    /// Bytes, overhead included.
+    charge: usize,
+    /// Set by hits, cleared by the sweep.
+    is_referenced: bool,
+}
+
+struct Shard<V> {
+    slot_of: HashMap<BlockKey, usize, BuildHasherDefault<BlockHasher>>,
+    /// The ring; `None` are free slots.
+    slots: Vec<Option<Slot<V>>>,
+    /// Every free slot of the ring.
+    free: Vec<usize>,
+    /// Where the sweep goes on.
+    hand: usize,
+    /// The charges of all slots; at most `capacity_bytes`.
+    bytes: usize,
+    capacity_bytes: usize,
+    hits: u64,
+    misses: u64,
+}
+
+impl<V> Shard<V> {
+    fn new(capacity_bytes: usize) -> Self {
+        Self {
+            slot_of: HashMap::default(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            hand: 0,
+            bytes: 0,
+            capacity_bytes,
+            hits: 0,
+            misses: 0,
+        }
+    }
+
+    fn get(&mut self, key: &BlockKey) -> Option<Arc<V>> {
+        let value = self.touch(key);
+        if value.is_some() {
+            self.hits += 1;
+        } else {
+            self.misses += 1;
+        }
+        value
+    }
+
+    /// The value of `key`, marked as used.
+    fn touch(&mut self, key: &BlockKey) -> Option<Arc<V>> {
+        let slot = *self.slot_of.get(key)?;
+        let slot = self.slots.get_mut(slot)?.as_mut()?;
+        slot.is_referenced = true;
+        Some(Arc::clone(&slot.value))
+    }
+
+    fn insert(
+        &mut self,
+        key: BlockKey,
+        value: Arc<V>,
+        charge: usize,
+        evicted: &mut Vec<Slot<V>>,
+    ) -> Arc<V> {
+        if let Some(present) = self.touch(&key) {
+            return present;
+        }
+        let charge = charge.saturating_add(ENTRY_OVERHEAD_BYTES);
+        if charge > self.capacity_bytes {
+            return value;
+        }
+        while self.bytes + charge > self.capacity_bytes {
+            evicted.extend(self.sweep());
+        }
+        let slot = Slot {
+            key,
+            value: Arc::clone(&value),
+            charge,
+            is_referenced: false,
+        };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.slots[index] = Some(slot);
+                index
+            }
+            None => {
+                self.slots.push(Some(slot));
+                self.slots.len() - 1
+            }
+        };
+        self.slot_of.insert(key, index);
+        self.bytes += charge;
+        value
+    }
+
+    /// Moves the hand by one slot: clears its bit, or evicts its entry. As long as there are entries, two rounds evict one.
+    fn sweep(&mut self) -> Option<Slot<V>> {
+        let index = self.hand;
+        self.hand = (index + 1) % self.slots.len().max(1);
+        let slot = self.slots.get_mut(index)?.as_mut()?;
+        if slot.is_referenced {
+            slot.is_referenced = false;
+            return None;
+        }
+        self.remove(index)
+    }
+
+    fn remove(&mut self, index: usize) -> Option<Slot<V>> {
+        let slot = self.slots.get_mut(index)?.take()?;
+        self.free.push(index);
+        self.slot_of.remove(&slot.key);
+        self.bytes -= slot.charge;
+        Some(slot)
+    }
+
+    fn remove_file(&mut self, file: FileId) -> Vec<Slot<V>> {
+        let indexes: Vec<usize> = self
+            .slot_of
+            .iter()
+            .filter(|(key, _)| key.0 == file)
+            .map(|(_, index)| *index)
+            .collect();
+        indexes
+            .into_iter()
+            .filter_map(|index| self.remove(index))
+            .collect()
+    }
+}
+
+/// Mixes the two numbers of a key. Keys come from the database itself, so the hash need not resist an attacker.
+#[derive(Default)]
+struct BlockHasher(u64);
+
+impl Hasher for BlockHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let product =
+            u128::from(self.0 ^ number ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests;

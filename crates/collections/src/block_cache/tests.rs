@@ -1,0 +1,150 @@
+use std::{collections::HashMap, sync::Arc, thread};
+
+use kingtide_base::FileId;
+
+use super::{BlockCache, ENTRY_OVERHEAD_BYTES, SHARD_BYTES_MIN};
+use crate::testing::Random;
+
+/// Goal: the limit holds at all times, and a lookup gives what was inserted for that very block. Method: random calls on
+/// caches of several sizes, with a map of everything ever inserted as the model.
+#[test]
+fn never_exceeds_its_limit_and_never_mixes_blocks() {
+    for (seed, capacity) in [(1, 1), (2, 4000), (3, 60_000), (4, 3 << 20), (5, 20 << 20)] {
+        let mut random = Random::new(seed);
+        let cache: BlockCache<u64> = BlockCache::new(capacity);
+        let mut model: HashMap<(FileId, u64), u64> = HashMap::new();
+        let mut hits = 0;
+        let mut lookups = 0;
+        for step in 0..8000_u64 {
+            let key = (
+                FileId(random.below(5) as u64),
+                random.below(200) as u64 * 4096,
+            );
+            match random.below(100) {
+                0 => {
+                    cache.remove_file(key.0);
+                    model.retain(|other, _| other.0 != key.0);
+                    for offset in 0..200 {
+                        assert!(cache.get(&(key.0, offset * 4096)).is_none(), "seed {seed}");
+                        lookups += 1;
+                    }
+                }
+                1..50 => {
+                    let value = cache.insert(key, Arc::new(step), random.below(30_000));
+                    if *value != step {
+                        assert_eq!(model.get(&key), Some(&*value), "seed {seed}, step {step}");
+                    }
+                    model.insert(key, *value);
+                }
+                _ => {
+                    lookups += 1;
+                    if let Some(value) = cache.get(&key) {
+                        hits += 1;
+                        assert_eq!(model.get(&key), Some(&*value), "seed {seed}, step {step}");
+                    }
+                }
+            }
+            assert!(cache.usage().bytes <= capacity, "seed {seed}, step {step}");
+        }
+        let usage = cache.usage();
+        assert_eq!(usage.hits, hits);
+        assert_eq!(usage.hits + usage.misses, lookups);
+        assert_eq!(usage.capacity_bytes, capacity);
+        let is_small = capacity < ENTRY_OVERHEAD_BYTES;
+        assert_eq!(usage.entries == 0, is_small, "seed {seed}");
+        assert_eq!(hits == 0, is_small, "seed {seed}");
+    }
+}
+
+/// Goal: values leave memory when they leave the cache. Method: count the references.
+#[test]
+fn evicted_and_removed_values_are_dropped() {
+    let cache = BlockCache::new(SHARD_BYTES_MIN);
+    let value = Arc::new(0_u8);
+    for offset in 0..1000 {
+        cache.insert((FileId(1), offset), Arc::clone(&value), 4096);
+    }
+    assert_eq!(Arc::strong_count(&value), 1 + cache.usage().entries);
+    assert_eq!(
+        cache.usage().entries,
+        SHARD_BYTES_MIN / (4096 + ENTRY_OVERHEAD_BYTES)
+    );
+    cache.remove_file(FileId(1));
+    assert_eq!(Arc::strong_count(&value), 1);
+    assert_eq!(cache.usage().bytes, 0);
+}
+
+#[test]
+fn blocks_that_are_used_outlive_a_scan() {
+    let cache = BlockCache::new(SHARD_BYTES_MIN);
+    for offset in 0..10 {
+        cache.insert((FileId(1), offset), Arc::new(offset), 4096);
+    }
+    for scanned in 0..10_000 {
+        for offset in 0..10 {
+            assert!(cache.get(&(FileId(1), offset)).is_some(), "after {scanned}");
+        }
+        cache.insert((FileId(2), scanned), Arc::new(scanned), 4096);
+    }
+}
+
+#[test]
+fn a_cache_of_no_bytes_is_off() {
+    let cache = BlockCache::new(0);
+    assert_eq!(*cache.insert((FileId(1), 0), Arc::new(5), 0), 5);
+    assert!(cache.get(&(FileId(1), 0)).is_none());
+    cache.remove_file(FileId(1));
+    assert_eq!(cache.usage(), super::BlockCacheUsage::default());
+}
+
+#[test]
+fn a_value_larger_than_a_shard_is_not_cached() {
+    let cache = BlockCache::new(64 << 20);
+    cache.insert((FileId(1), 0), Arc::new(1), 1);
+    assert_eq!(*cache.insert((FileId(1), 1), Arc::new(2), 5 << 20), 2);
+    assert_eq!(*cache.insert((FileId(1), 2), Arc::new(3), usize::MAX), 3);
+    assert_eq!(cache.usage().entries, 1);
+}
+
+#[test]
+fn blocks_spread_over_all_shards() {
+    let cache = BlockCache::new(16 * SHARD_BYTES_MIN);
+    for offset in 0..1600 {
+        cache.insert((FileId(9), offset * 4096), Arc::new(()), 0);
+    }
+    assert_eq!(cache.shards.len(), 16);
+    for shard in &cache.shards {
+        let entries = shard.lock().slot_of.len();
+        assert!(
+            (50..200).contains(&entries),
+            "{entries} of 1600 in one of 16"
+        );
+    }
+}
+
+/// Goal: threads that use one cache see whole values of their keys. Method: four threads over the same few keys.
+#[test]
+fn threads_share_a_cache() {
+    let cache = BlockCache::new(SHARD_BYTES_MIN);
+    thread::scope(|scope| {
+        for seed in 0..4 {
+            let cache = &cache;
+            scope.spawn(move || {
+                let mut random = Random::new(seed);
+                for _ in 0..5000 {
+                    let key = (FileId(random.below(3) as u64), random.below(100) as u64);
+                    let expected = key.0.0 * 1000 + key.1;
+                    let value = match cache.get(&key) {
+                        Some(value) => value,
+                        None => cache.insert(key, Arc::new(expected), 8192),
+                    };
+                    assert_eq!(*value, expected, "seed {seed}");
+                    if random.chance(500) {
+                        cache.remove_file(key.0);
+                    }
+                }
+            });
+        }
+    });
+    assert!(cache.usage().bytes <= SHARD_BYTES_MIN);
+}

@@ -1,0 +1,192 @@
+//! The newest version of each key of a memtable: a fixed table that readers probe without locks.
+//!
+//! A slot is one 64-bit atomic: the upper half of the key's hash (the tag) and the offset of the newest entry; 0 is an
+//! empty slot. The slot of a key is found by linear probing from the lower bits of its hash; a slot is the key's when the
+//! tag is equal and the entry's key is equal in the family's order. Slots are never emptied while readers look (except to
+//! undo, in reverse order, insertions that no reader may see yet), so a probe that meets an empty slot may stop.
+//!
+//! One writer; it stores a slot with Release after the entry is published, readers load it with Acquire. At most 7/8 of
+//! the slots are used, so probing ends; the table does not grow: a memtable that would exceed it is full.
+
+use std::cmp::Ordering as KeyOrdering;
+
+use kingtide_base::KeyOrder;
+use kingtide_env::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::arena::{Arena, EntryOffset};
+
+/// The fewest slots of a table.
+const SLOTS_MIN: usize = 16;
+/// The most slots of a table: more than the entries of the largest arena.
+const SLOTS_MAX: usize = 1 << 32;
+
+/// Where a key is in the table, or where it would go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    slot: usize,
+    /// The newest entry of the key, or none.
+    pub newest: EntryOffset,
+}
+
+/// See the module's documentation.
+pub struct HashIndex {
+    slots: Box<[AtomicU64]>,
+    /// Slots that are not empty. Written by the writer alone.
+    used: AtomicUsize,
+}
+
+impl HashIndex {
+    /// An empty table for at least `keys_max` different keys. The memory is touched as slots are used.
+    #[must_use]
+    pub fn new(keys_max: usize) -> Self {
+        let wanted = keys_max.saturating_add(keys_max / 7).saturating_add(1);
+        let slots = wanted.clamp(SLOTS_MIN, SLOTS_MAX).next_power_of_two();
+        Self {
+            slots: zeroed_slots(slots),
+            used: AtomicUsize::new(0),
+        }
+    }
+
+    /// Different keys that can still be inserted.
+    #[inline]
+    #[must_use]
+    pub fn free_keys(&self) -> usize {
+        let limit = self.slots.len() / 8 * 7;
+        // Relaxed: exact for the writer, who is the only one to change it; an estimate for others.
+        limit.saturating_sub(self.used.load(Ordering::Relaxed))
+    }
+
+    /// Finds `key`, whose hash is `hash`. `None` when the table has neither the key nor an empty slot.
+    #[inline]
+    #[must_use]
+    pub fn probe(&self, hash: u64, key: &[u8], arena: &Arena, order: &KeyOrder) -> Option<Probe> {
+        let mask = self.slots.len() - 1;
+        let mut slot = hash as usize & mask;
+        for _ in 0..self.slots.len() {
+            // Acquire: pairs with the Release in `publish`, so the entry is seen.
+            let content = self.slots[slot].load(Ordering::Acquire);
+            if content == 0 {
+                return Some(Probe {
+                    slot,
+                    newest: EntryOffset::NONE,
+                });
+            }
+            if content >> 32 == hash >> 32 {
+                let newest = EntryOffset(content as u32);
+                if order.compare(arena.key(newest), key) == KeyOrdering::Equal {
+                    return Some(Probe { slot, newest });
+                }
+            }
+            slot = (slot + 1) & mask;
+        }
+        None
+    }
+
+    /// The newest entry of `key`, or none.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, hash: u64, key: &[u8], arena: &Arena, order: &KeyOrder) -> EntryOffset {
+        self.probe(hash, key, arena, order)
+            .map_or(EntryOffset::NONE, |probe| probe.newest)
+    }
+
+    /// Makes `newest` the newest entry of the key that `probe` found (or found missing). The entry must be published, and
+    /// its `previous` must be what the probe found. For the one writer, with no other insertion since the probe.
+    #[inline]
+    pub fn publish(&self, probe: Probe, hash: u64, newest: EntryOffset) {
+        debug_assert!(!newest.is_none());
+        if probe.newest.is_none() {
+            // Relaxed: read only by this writer and by estimates.
+            let used = self.used.load(Ordering::Relaxed);
+            self.used.store(used + 1, Ordering::Relaxed);
+        }
+        let content = (hash & !0xffff_ffff) | u64::from(newest.0);
+        // Release: publishes the entry to readers that load the slot with Acquire.
+        self.slots[probe.slot].store(content, Ordering::Release);
+    }
+
+    /// Undoes a `publish` of `probe`. Insertions after it must have been undone before.
+    pub fn undo(&self, probe: Probe, hash: u64) {
+        let content = if probe.newest.is_none() {
+            let used = self.used.load(Ordering::Relaxed);
+            self.used.store(used.saturating_sub(1), Ordering::Relaxed);
+            0
+        } else {
+            (hash & !0xffff_ffff) | u64::from(probe.newest.0)
+        };
+        // Release: readers that find the older entry here see it as before.
+        self.slots[probe.slot].store(content, Ordering::Release);
+    }
+
+    /// Where the entry `newest` of the key with `hash` is, to undo its publication: it replaced `previous`.
+    #[must_use]
+    pub fn published(
+        &self,
+        hash: u64,
+        newest: EntryOffset,
+        previous: EntryOffset,
+    ) -> Option<Probe> {
+        let mask = self.slots.len() - 1;
+        let wanted = (hash & !0xffff_ffff) | u64::from(newest.0);
+        (0..self.slots.len())
+            .map(|step| (hash as usize).wrapping_add(step) & mask)
+            .find(|slot| self.slots[*slot].load(Ordering::Acquire) == wanted)
+            .map(|slot| Probe {
+                slot,
+                newest: previous,
+            })
+    }
+
+    /// Asks the processor to fetch the slot where a probe for `hash` begins.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        let slot = hash as usize & (self.slots.len() - 1);
+        prefetch(self.slots.as_ptr().wrapping_add(slot).cast());
+    }
+
+    /// The entry of the slot where a probe for `hash` begins, if the tag is right; for prefetching entries.
+    #[inline]
+    #[must_use]
+    pub fn first_guess(&self, hash: u64) -> EntryOffset {
+        // Relaxed: a guess, used only to prefetch.
+        let content = self.slots[hash as usize & (self.slots.len() - 1)].load(Ordering::Relaxed);
+        if content >> 32 == hash >> 32 {
+            EntryOffset(content as u32)
+        } else {
+            EntryOffset::NONE
+        }
+    }
+}
+
+/// Asks the processor to fetch the cache line at `address`; a hint, so any address is fine.
+#[inline]
+pub(crate) fn prefetch(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing that the program sees and does not fault, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
+
+/// Empty slots whose memory is zeroed by the system when it is first touched.
+#[cfg(not(loom))]
+fn zeroed_slots(count: usize) -> Box<[AtomicU64]> {
+    let zeros = Box::into_raw(vec![0_u64; count].into_boxed_slice());
+    // SAFETY: `AtomicU64` has the size and bit validity of `u64` and, on 64-bit targets, its alignment; the box was just
+    // given up, so it has one owner again.
+    unsafe { Box::from_raw(zeros as *mut [AtomicU64]) }
+}
+
+#[cfg(loom)]
+fn zeroed_slots(count: usize) -> Box<[AtomicU64]> {
+    (0..count).map(|_| AtomicU64::new(0)).collect()
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(align_of::<AtomicU64>() == align_of::<u64>());
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! From operations to published entries.
+//!
+//! For a group of operations at a time: fetch the hash slots ahead, then for each operation find the key's slot, append
+//! the entry (with the key's newest entry so far as `previous`), publish the entry, publish the slot. At the end the run
+//! is published, or the entries go into the skip list. Nothing but a full skip list without a spare, or a full array of
+//! sources, allocates.
+//!
+//! Operations that do not fit are undone: slots get back what they held, in reverse order, and the entries stay as dead
+//! bytes that nothing leads to. Callers ask [`Memtable::fits`] first, so this is not a path that is taken twice.
+
+use std::sync::Arc;
+
+use kingtide_base::{EntryKind, SeqNo};
+use kingtide_env::sync::atomic::Ordering;
+
+use crate::{
+    arena::{ArenaWriter, EntryOffset, NewEntry},
+    hash_index::Probe,
+    skip_list::SkipList,
+    sorted_run::PreparedRun,
+};
+
+use super::{Full, Memtable, MemtableOp, sources::Source};
+
+/// Operations whose hash slots are fetched ahead at a time.
+const GROUP_OPERATIONS: usize = 16;
+
+/// What the one writer owns.
+pub(super) struct Writer {
+    arena: ArenaWriter,
+    /// The list that takes entries: the youngest of the sources that are lists.
+    list: Arc<SkipList>,
+}
+
+impl Writer {
+    pub(super) fn new(arena: ArenaWriter, list: Arc<SkipList>) -> Self {
+        Self { arena, list }
+    }
+}
+
+impl Memtable {
+    /// Inserts the operations of the commit `sequence`, which must not be smaller than that of an earlier insertion. A
+    /// `run`, sorted over the keys of the same operations, makes them a source of their own; without it they go one by
+    /// one into the skip list.
+    ///
+    /// # Errors
+    /// [`Full`] when they do not fit (see [`Memtable::fits`]) or when the run is not of as many operations; nothing is
+    /// inserted then, though bytes of the arena may be used up.
+    pub fn insert<'a>(
+        &self,
+        sequence: SeqNo,
+        ops: impl ExactSizeIterator<Item = MemtableOp<'a>>,
+        mut run: Option<PreparedRun>,
+    ) -> Result<(), Full> {
+        let mut writer = self.writer.lock();
+        let count = ops.len();
+        if count == 0 {
+            return Ok(());
+        }
+        debug_assert!(sequence >= self.largest_sequence());
+        if !self.fits(0, count) || run.as_ref().is_some_and(|run| run.len() != count) {
+            return Err(Full);
+        }
+        let start = writer.arena.tail();
+        let mut batch = Batch {
+            memtable: self,
+            arena: &mut writer.arena,
+            sequence,
+            run: run.as_mut(),
+            inserted: 0,
+        };
+        let outcome = batch.append_all(ops.take(count));
+        let inserted = batch.inserted;
+        if outcome.is_err() || inserted != count {
+            self.undo(start, inserted);
+            return Err(Full);
+        }
+        match run.map(PreparedRun::seal) {
+            Some(Some(run)) => self.sources.append(Source::Run(run)),
+            // A run without a seal cannot be: every operation has its offset. Without a run: the list.
+            Some(None) | None => self.insert_into_list(&mut writer, start, count),
+        }
+        self.count(sequence, count);
+        Ok(())
+    }
+
+    /// Makes in advance what the next insertions would otherwise allocate. Cheap when there is nothing to do; to be
+    /// called now and then outside the commit's critical section.
+    pub fn prepare(&self) {
+        let Some(writer) = self.writer.try_lock() else {
+            return;
+        };
+        let needs_spare = writer.list.is_half_full() && self.spare_list.lock().is_none();
+        drop(writer);
+        if needs_spare {
+            let list = Arc::new(SkipList::new(self.list_entries));
+            *self.spare_list.lock() = Some(list);
+        }
+    }
+
+    /// Puts the `count` entries from `start` on into the skip list, or into as many as it takes.
+    fn insert_into_list(&self, writer: &mut Writer, start: EntryOffset, count: usize) {
+        let mut offset = start;
+        for _ in 0..count {
+            let Some(entry) = self.arena.entry(offset) else {
+                debug_assert!(false, "entries that were just appended are published");
+                return;
+            };
+            if writer.list.is_full() {
+                writer.list = self
+                    .spare_list
+                    .lock()
+                    .take()
+                    .unwrap_or_else(|| Arc::new(SkipList::new(self.list_entries)));
+                self.sources.append(Source::List(Arc::clone(&writer.list)));
+            }
+            let has_room = writer.list.insert(offset, &self.arena, &self.order);
+            debug_assert!(has_room);
+            offset = entry.following();
+        }
+    }
+
+    /// Takes the `count` entries from `start` on out of the hash index again.
+    fn undo(&self, start: EntryOffset, count: usize) {
+        let Some(index) = &self.index else { return };
+        let mut entries = Vec::with_capacity(count);
+        let mut offset = start;
+        for _ in 0..count {
+            let Some(entry) = self.arena.entry(offset) else {
+                break;
+            };
+            offset = entry.following();
+            entries.push(entry);
+        }
+        for entry in entries.into_iter().rev() {
+            let Some(hash) = self.order.hash(entry.key) else {
+                continue;
+            };
+            if let Some(probe) = index.published(hash, entry.offset, entry.previous) {
+                index.undo(probe, hash);
+            }
+        }
+    }
+
+    /// Accounts for a commit of `count` operations.
+    fn count(&self, sequence: SeqNo, count: usize) {
+        // Relaxed: numbers for accounting, written only under the writer lock.
+        let entries = self.entries.load(Ordering::Relaxed);
+        if entries == 0 {
+            self.sequence_smallest.store(sequence.0, Ordering::Relaxed);
+        }
+        self.sequence_largest.store(sequence.0, Ordering::Relaxed);
+        self.entries.store(entries + count, Ordering::Relaxed);
+    }
+}
+
+/// The insertion of one commit.
+struct Batch<'b> {
+    memtable: &'b Memtable,
+    arena: &'b mut ArenaWriter,
+    sequence: SeqNo,
+    run: Option<&'b mut PreparedRun>,
+    inserted: usize,
+}
+
+impl Batch<'_> {
+    fn append_all<'a>(
+        &mut self,
+        mut ops: impl ExactSizeIterator<Item = MemtableOp<'a>>,
+    ) -> Result<(), Full> {
+        if ops.len() < GROUP_OPERATIONS / 4 {
+            return ops.try_for_each(|op| self.append(&op));
+        }
+        const NOTHING: MemtableOp<'_> = MemtableOp {
+            kind: EntryKind::Put,
+            expires_at: 0,
+            hash: 0,
+            key: &[],
+            value: &[],
+        };
+        let mut group = [NOTHING; GROUP_OPERATIONS];
+        loop {
+            let mut filled = 0;
+            for (slot, op) in group.iter_mut().zip(&mut ops) {
+                if let Some(index) = &self.memtable.index {
+                    index.prefetch(op.hash);
+                }
+                *slot = op;
+                filled += 1;
+            }
+            if filled == 0 {
+                return Ok(());
+            }
+            let group = &group[..filled];
+            if let Some(index) = &self.memtable.index {
+                for op in group {
+                    let guess = index.first_guess(op.hash);
+                    if !guess.is_none() {
+                        self.memtable.arena.prefetch(guess);
+                    }
+                }
+            }
+            group.iter().try_for_each(|op| self.append(op))?;
+        }
+    }
+
+    #[inline]
+    fn append(&mut self, op: &MemtableOp<'_>) -> Result<(), Full> {
+        let memtable = self.memtable;
+        let probe = match &memtable.index {
+            Some(index) => Some(
+                index
+                    .probe(op.hash, op.key, &memtable.arena, &memtable.order)
+                    .ok_or(Full)?,
+            ),
+            None => None,
+        };
+        let entry = NewEntry {
+            sequence: self.sequence,
+            previous: probe.map_or(EntryOffset::NONE, |probe: Probe| probe.newest),
+            kind: op.kind,
+            expires_at: op.expires_at,
+            key: op.key,
+            value: op.value,
+        };
+        let offset = self.arena.append(&entry).ok_or(Full)?;
+        if let (Some(index), Some(probe)) = (&memtable.index, probe) {
+            index.publish(probe, op.hash, offset);
+        }
+        if let Some(run) = &mut self.run {
+            run.push_offset(offset);
+        }
+        self.inserted += 1;
+        Ok(())
+    }
+}

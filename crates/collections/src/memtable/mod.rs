@@ -1,0 +1,276 @@
+//! The writes of a family that are not in a table yet.
+//!
+//! A [`Memtable`] is an arena of entries with three kinds of index over it:
+//! - a hash index to the newest version of each key (when the order has hashes), from which a chain of `previous` offsets
+//!   leads to the older ones: point reads and conflict checks;
+//! - a sorted run for each large commit, sorted by the committing thread before the critical section;
+//! - skip lists for the entries of small commits, one after the other, of a fixed size: the last one takes entries, the
+//!   full ones stay as they are.
+//!
+//! Runs and full lists are *sources* in one list; in the background [`Memtable::merge_runs`] replaces neighbours by one
+//! run, so that there are few to walk, and leaves out versions that no snapshot sees.
+//!
+//! One writer at a time (a mutex inside, without contention when the caller orders commits); readers take no lock. Readers
+//! see entries of a commit one by one: it is the caller who makes commits visible as a whole, by handing out a snapshot
+//! only when [`Memtable::insert`] has returned. Sequence numbers must not fall from one insertion to the next.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `insert` | from operations to published entries |
+//! | `sources` | the list of runs and skip lists, growing while it is read |
+//! | `cursor` | walking one source |
+//! | `merge` | which sources to merge, and the exchange |
+
+mod cursor;
+mod insert;
+mod merge;
+mod sources;
+
+use std::{fmt, sync::Arc};
+
+use kingtide_base::{Cursor, EntryKind, KeyOrder, SeqNo, limits};
+use kingtide_env::sync::{
+    Mutex,
+    atomic::{AtomicU64, AtomicUsize, Ordering},
+};
+
+use crate::{
+    arena::{Arena, ArenaEntry, ArenaPool, EntryOffset},
+    hash_index::HashIndex,
+    skip_list::SkipList,
+};
+
+use insert::Writer;
+use sources::{Source, SourceList};
+
+/// A published entry of a memtable.
+pub type MemtableEntry<'a> = ArenaEntry<'a>;
+
+/// Versions that a point read follows one by one before it searches the sources instead.
+const CHAIN_STEPS_MAX: usize = 32;
+
+/// One operation of a commit.
+#[derive(Clone, Copy, Debug)]
+pub struct MemtableOp<'a> {
+    /// What it does to the key.
+    pub kind: EntryKind,
+    /// When it expires, in Unix seconds; 0 means never.
+    pub expires_at: i64,
+    /// The key's hash by the family's order; 0 when the order has none.
+    pub hash: u64,
+    /// The key.
+    pub key: &'a [u8],
+    /// The value; empty for tombstones.
+    pub value: &'a [u8],
+}
+
+/// The memtable has no room for the operations; nothing was inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the memtable is full")
+    }
+}
+
+impl std::error::Error for Full {}
+
+/// See the module's documentation.
+pub struct Memtable {
+    order: KeyOrder,
+    /// Entries of each skip list.
+    list_entries: usize,
+    arena: Arc<Arena>,
+    index: Option<HashIndex>,
+    sources: SourceList,
+    writer: Mutex<Writer>,
+    /// Held by whoever merges, so that there is one.
+    merging: Mutex<()>,
+    /// A skip list made in advance.
+    spare_list: Mutex<Option<Arc<SkipList>>>,
+    entries: AtomicUsize,
+    sequence_smallest: AtomicU64,
+    sequence_largest: AtomicU64,
+}
+
+impl fmt::Debug for Memtable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memtable")
+            .field("order", &self.order)
+            .field("bytes", &self.bytes())
+            .field("entries", &self.entries())
+            .field("run_count", &self.run_count())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Memtable {
+    /// An empty memtable for `bytes` bytes of entries (see [`Memtable::entry_bytes`]; at most 32 GiB less 8 bytes) and,
+    /// when the order has hashes, at least `entries_max` different keys.
+    #[must_use]
+    pub fn new(order: KeyOrder, pool: &Arc<ArenaPool>, bytes: usize, entries_max: usize) -> Self {
+        Self::with_lists_of(
+            limits::SKIP_LIST_ENTRIES_MAX,
+            order,
+            pool,
+            bytes,
+            entries_max,
+        )
+    }
+
+    /// As [`Memtable::new`], with skip lists for `list_entries` entries.
+    fn with_lists_of(
+        list_entries: usize,
+        order: KeyOrder,
+        pool: &Arc<ArenaPool>,
+        bytes: usize,
+        entries_max: usize,
+    ) -> Self {
+        let (arena, arena_writer) = Arena::new(pool, bytes);
+        let index = order.has_hash().then(|| HashIndex::new(entries_max));
+        let list = Arc::new(SkipList::new(list_entries));
+        Self {
+            list_entries,
+            order,
+            arena,
+            index,
+            sources: SourceList::new(Source::List(Arc::clone(&list))),
+            writer: Mutex::new(Writer::new(arena_writer, list)),
+            merging: Mutex::new(()),
+            spare_list: Mutex::new(None),
+            entries: AtomicUsize::new(0),
+            sequence_smallest: AtomicU64::new(u64::MAX),
+            sequence_largest: AtomicU64::new(0),
+        }
+    }
+
+    /// Bytes that an entry takes.
+    #[must_use]
+    pub const fn entry_bytes(key_bytes: usize, value_bytes: usize, has_expiry: bool) -> usize {
+        crate::arena::entry_bytes(key_bytes, value_bytes, has_expiry)
+    }
+
+    /// True when operations that take `arena_bytes` in all (the sum of [`Memtable::entry_bytes`]), `entries` of them,
+    /// can be inserted. Holds until something is inserted.
+    #[must_use]
+    pub fn fits(&self, arena_bytes: usize, entries: usize) -> bool {
+        let free_keys = self.index.as_ref().map_or(usize::MAX, HashIndex::free_keys);
+        arena_bytes <= self.arena.capacity_bytes() - self.arena.published_bytes()
+            && entries <= free_keys
+    }
+
+    /// The newest version of `key` with a sequence number of at most `snapshot`. `hash` is the key's by the family's
+    /// order; without it, it is computed where it is of use.
+    #[must_use]
+    pub fn get(&self, key: &[u8], hash: Option<u64>, snapshot: SeqNo) -> Option<MemtableEntry<'_>> {
+        let Some(index) = &self.index else {
+            return self.search(key, snapshot);
+        };
+        let hash = hash.or_else(|| self.order.hash(key))?;
+        let mut offset = index.get(hash, key, &self.arena, &self.order);
+        for _ in 0..CHAIN_STEPS_MAX {
+            let entry = self.arena.entry(offset)?;
+            if entry.sequence <= snapshot {
+                return Some(entry);
+            }
+            offset = entry.previous;
+        }
+        self.search(key, snapshot)
+    }
+
+    /// As [`Memtable::get`], through the sources.
+    fn search(&self, key: &[u8], snapshot: SeqNo) -> Option<MemtableEntry<'_>> {
+        let mut newest: Option<MemtableEntry<'_>> = None;
+        self.sources.for_each(|source| {
+            let offset = match source {
+                Source::Run(run) => run.get(key, snapshot, &self.arena, &self.order),
+                Source::List(list) => list.get(key, snapshot, &self.arena, &self.order),
+            };
+            if let Some(entry) = self.arena.entry(offset) {
+                let place = |entry: &MemtableEntry<'_>| (entry.sequence, entry.offset);
+                if newest.is_none_or(|other| place(&entry) > place(&other)) {
+                    newest = Some(entry);
+                }
+            }
+        });
+        newest
+    }
+
+    /// The entry at `offset`; `None` when no whole entry is published there.
+    #[inline]
+    #[must_use]
+    pub fn entry(&self, offset: EntryOffset) -> Option<MemtableEntry<'_>> {
+        self.arena.entry(offset)
+    }
+
+    /// The sequence number of the newest version of `key`, visible or not, for conflict checks. `hash` as for
+    /// [`Memtable::get`].
+    #[must_use]
+    pub fn latest_sequence(&self, key: &[u8], hash: Option<u64>) -> Option<SeqNo> {
+        self.get(key, hash, SeqNo::MAX).map(|entry| entry.sequence)
+    }
+
+    /// One cursor for each source, newer sources first. Together they see everything that was inserted before the call;
+    /// what is inserted later they may or may not see.
+    #[must_use]
+    pub fn cursors(self: &Arc<Self>) -> Vec<Box<dyn Cursor>> {
+        let mut cursors = Vec::new();
+        self.sources.for_each(|source| {
+            if !source.is_empty() {
+                cursors.push(cursor::open(Arc::clone(self), source));
+            }
+        });
+        cursors.reverse();
+        cursors
+    }
+
+    /// Sources that hold something: how many cursors there are.
+    #[must_use]
+    pub fn run_count(&self) -> usize {
+        let mut count = 0;
+        self.sources
+            .for_each(|source| count += usize::from(!source.is_empty()));
+        count
+    }
+
+    /// The order of the keys.
+    #[must_use]
+    pub fn order(&self) -> &KeyOrder {
+        &self.order
+    }
+
+    /// Bytes of the entries inserted so far.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.arena.published_bytes()
+    }
+
+    /// Entries inserted so far, all versions counted.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        // Relaxed, as for the sequence numbers below: for accounting; nothing is read on its strength.
+        self.entries.load(Ordering::Relaxed)
+    }
+
+    /// True when nothing was inserted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries() == 0
+    }
+
+    /// The sequence number of the newest commit; 0 when empty.
+    #[must_use]
+    pub fn largest_sequence(&self) -> SeqNo {
+        SeqNo(self.sequence_largest.load(Ordering::Relaxed))
+    }
+
+    /// The sequence number of the oldest commit; the maximum when empty.
+    #[must_use]
+    pub fn smallest_sequence(&self) -> SeqNo {
+        SeqNo(self.sequence_smallest.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,425 @@
+//! The sorted index of a large commit, and merges of several.
+//!
+//! A commit of many operations sorts its own index in its own thread ([`PreparedRun`]), before the critical section; in
+//! the critical section operation numbers become arena offsets in place and the index is published ([`SortedRun`]).
+//!
+//! Order: keys ascending, sequence numbers descending, later offset first. In byte order a run also has *heads*: for each
+//! entry the 8 bytes of its key that follow the prefix common to all keys of the run, big-endian, padded with zeros.
+//! Smaller head means smaller key; equal heads say nothing, and full keys decide. Heads are what sorting and searching
+//! look at, so that they rarely touch the entries. Other orders compare full keys.
+//!
+//! A merge concatenates its sources and sorts the result with the standard library's stable sort, which finds the sorted
+//! parts and merges them. It drops versions that no snapshot can see.
+//!
+//! A run never changes. It deliberately knows nothing of visibility: readers skip what is too new for them.
+
+use std::{cmp::Ordering, sync::Arc};
+
+use kingtide_base::{EntryKind, KeyOrder, SeqNo};
+
+use crate::{
+    arena::{Arena, ArenaEntry, EntryOffset},
+    skip_list::SkipList,
+};
+
+/// The 8 bytes of `key` after the first `prefix_bytes`, as a number that sorts like them.
+#[inline]
+pub(crate) fn head_of(key: &[u8], prefix_bytes: usize) -> u64 {
+    let rest = key.get(prefix_bytes..).unwrap_or_default();
+    if let Some(head) = rest.first_chunk::<8>() {
+        return u64::from_be_bytes(*head);
+    }
+    let mut head = [0; 8];
+    head[..rest.len()].copy_from_slice(rest);
+    u64::from_be_bytes(head)
+}
+
+/// How many bytes at the begin of both are equal.
+#[inline]
+fn common_prefix_bytes(left: &[u8], right: &[u8]) -> usize {
+    left.iter().zip(right).take_while(|(l, r)| l == r).count()
+}
+
+/// A sorted index over the operations of one commit that has no offsets yet.
+#[derive(Debug)]
+pub struct PreparedRun {
+    /// Holds numbers of operations where the offsets will be. Not shared before it is sealed.
+    run: Arc<SortedRun>,
+    /// Room for the offset of each operation, so that the critical section need not allocate.
+    operation_offsets: Vec<EntryOffset>,
+}
+
+impl PreparedRun {
+    /// Sorts operations `0 .. count` (fewer than 2^32), of which `key_at` gives the keys. Of equal keys the later
+    /// operation comes first. All allocations of the run are made here.
+    ///
+    /// # Panics
+    /// When `count` does not fit 32 bits.
+    #[must_use]
+    pub fn sort<'a>(order: &KeyOrder, count: usize, key_at: impl Fn(u32) -> &'a [u8]) -> Self {
+        let count_u32 = u32::try_from(count).expect("a commit has fewer than 2^32 operations");
+        let run = if order.is_bytewise() {
+            sort_by_heads(count_u32, &key_at)
+        } else {
+            let mut operations: Vec<EntryOffset> = (0..count_u32).map(EntryOffset).collect();
+            operations.sort_unstable_by(|left, right| {
+                order
+                    .compare(key_at(left.0), key_at(right.0))
+                    .then_with(|| right.cmp(left))
+            });
+            SortedRun {
+                prefix_bytes: 0,
+                heads: Vec::new(),
+                offsets: operations,
+            }
+        };
+        Self {
+            run: Arc::new(run),
+            operation_offsets: Vec::with_capacity(count),
+        }
+    }
+
+    /// Operations in the run.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.run.len()
+    }
+
+    /// True for a run of no operations.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Notes where the next operation was put; operations come in their order.
+    #[inline]
+    pub(crate) fn push_offset(&mut self, offset: EntryOffset) {
+        self.operation_offsets.push(offset);
+    }
+
+    /// The run, once every operation has its offset; `None` when some lack theirs.
+    pub(crate) fn seal(mut self) -> Option<Arc<SortedRun>> {
+        let run = Arc::get_mut(&mut self.run)?;
+        for slot in &mut run.offsets {
+            *slot = *self.operation_offsets.get(slot.0 as usize)?;
+        }
+        Some(self.run)
+    }
+}
+
+fn sort_by_heads<'a>(count: u32, key_at: &impl Fn(u32) -> &'a [u8]) -> SortedRun {
+    let mut prefix: &[u8] = if count == 0 { &[] } else { key_at(0) };
+    for operation in 1..count {
+        prefix = &prefix[..common_prefix_bytes(prefix, key_at(operation))];
+    }
+    let prefix_bytes = prefix.len();
+    let mut items: Vec<(u64, EntryOffset)> = (0..count)
+        .map(|operation| {
+            (
+                head_of(key_at(operation), prefix_bytes),
+                EntryOffset(operation),
+            )
+        })
+        .collect();
+    items.sort_unstable_by(|left, right| {
+        left.0
+            .cmp(&right.0)
+            .then_with(|| {
+                let left_key = key_at(left.1.0).get(prefix_bytes..);
+                left_key.cmp(&key_at(right.1.0).get(prefix_bytes..))
+            })
+            .then_with(|| right.1.cmp(&left.1))
+    });
+    let (heads, offsets) = items.into_iter().unzip();
+    SortedRun {
+        prefix_bytes,
+        heads,
+        offsets,
+    }
+}
+
+/// What a merge reads: a run, or a skip list that will not change any more.
+#[derive(Clone, Copy)]
+pub enum RunSource<'a> {
+    /// A run.
+    Run(&'a SortedRun),
+    /// A full skip list.
+    List(&'a SkipList),
+}
+
+/// A sorted index over entries of one arena. Immutable.
+#[derive(Debug)]
+pub struct SortedRun {
+    /// Bytes at the begin of every key that are the same; 0 unless the order is bytewise.
+    prefix_bytes: usize,
+    /// The head of each entry; empty unless the order is bytewise.
+    heads: Vec<u64>,
+    offsets: Vec<EntryOffset>,
+}
+
+impl SortedRun {
+    /// Entries in the run.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.offsets.len()
+    }
+
+    /// True for a run of no entries.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.offsets.is_empty()
+    }
+
+    /// The entry at `index`; none beyond the end.
+    #[inline]
+    #[must_use]
+    pub fn offset(&self, index: usize) -> EntryOffset {
+        self.offsets
+            .get(index)
+            .copied()
+            .unwrap_or(EntryOffset::NONE)
+    }
+
+    /// Bytes of memory that the index takes.
+    #[must_use]
+    pub fn index_bytes(&self) -> usize {
+        self.heads.capacity() * size_of::<u64>()
+            + self.offsets.capacity() * size_of::<EntryOffset>()
+    }
+
+    /// The index of the first entry whose key is at or after `key`.
+    #[must_use]
+    pub fn lower_bound(&self, key: &[u8], arena: &Arena, order: &KeyOrder) -> usize {
+        self.partition(key, arena, order, |entry_key, _| {
+            order.compare(entry_key, key).is_lt()
+        })
+    }
+
+    /// The index of the first entry whose key is after `key`.
+    #[must_use]
+    pub fn upper_bound(&self, key: &[u8], arena: &Arena, order: &KeyOrder) -> usize {
+        self.partition(key, arena, order, |entry_key, _| {
+            order.compare(entry_key, key).is_le()
+        })
+    }
+
+    /// The newest entry of `key` with a sequence number of at most `snapshot`, or none.
+    #[must_use]
+    pub fn get(&self, key: &[u8], snapshot: SeqNo, arena: &Arena, order: &KeyOrder) -> EntryOffset {
+        let index = self.partition(key, arena, order, |entry_key, sequence| {
+            match order.compare(entry_key, key) {
+                Ordering::Less => true,
+                Ordering::Equal => sequence > snapshot,
+                Ordering::Greater => false,
+            }
+        });
+        let offset = self.offset(index);
+        if !offset.is_none() && order.compare(arena.key(offset), key).is_eq() {
+            offset
+        } else {
+            EntryOffset::NONE
+        }
+    }
+
+    /// The number of entries for which `is_before` holds; it holds for a first part of the run, for every entry whose
+    /// key is before `key` and for none whose key is after.
+    #[inline]
+    fn partition(
+        &self,
+        key: &[u8],
+        arena: &Arena,
+        order: &KeyOrder,
+        is_before: impl Fn(&[u8], SeqNo) -> bool,
+    ) -> usize {
+        let (start, end) = if order.is_bytewise() {
+            self.candidates(key, arena)
+        } else {
+            (0, self.len())
+        };
+        start
+            + self.offsets[start..end].partition_point(|offset| {
+                let (entry_key, sequence) = arena.key_and_sequence(*offset);
+                is_before(entry_key, sequence)
+            })
+    }
+
+    /// The entries whose head is that of `key`, in byte order: those before are smaller, those after are larger.
+    #[inline]
+    fn candidates(&self, key: &[u8], arena: &Arena) -> (usize, usize) {
+        let Some(first) = self.offsets.first() else {
+            return (0, 0);
+        };
+        let prefix = arena
+            .key(*first)
+            .get(..self.prefix_bytes)
+            .unwrap_or_default();
+        let key_prefix = &key[..key.len().min(prefix.len())];
+        match key_prefix.cmp(prefix) {
+            Ordering::Less => return (0, 0),
+            Ordering::Greater => return (self.len(), self.len()),
+            Ordering::Equal => {}
+        }
+        let head = head_of(key, self.prefix_bytes);
+        let start = self.heads.partition_point(|other| *other < head);
+        // Equal heads are few as a rule: look at the neighbours before searching the rest.
+        let mut end = start;
+        while end < self.heads.len() && self.heads[end] == head {
+            if end - start == 8 {
+                end += self.heads[end..].partition_point(|other| *other <= head);
+                break;
+            }
+            end += 1;
+        }
+        (start, end)
+    }
+
+    /// Merges `sources`, entries of one arena, into one run.
+    ///
+    /// `snapshots` are the sequence numbers that readers may use, ascending, the newest visible one last. Of every key
+    /// all versions newer than the last snapshot stay, and for each snapshot the newest version at or below it. Keys with
+    /// kinds whose effect depends on older versions (single deletes, range deletes, merge operands) keep everything. With
+    /// no snapshots nothing is dropped.
+    #[must_use]
+    pub fn merge(
+        sources: &[RunSource<'_>],
+        arena: &Arena,
+        order: &KeyOrder,
+        snapshots: &[SeqNo],
+    ) -> Self {
+        debug_assert!(snapshots.is_sorted());
+        let prefix_bytes = if order.is_bytewise() {
+            merged_prefix_bytes(sources, arena)
+        } else {
+            0
+        };
+        let mut items = collect_items(sources, arena, order, prefix_bytes);
+        items.sort_by(|left, right| {
+            left.0.cmp(&right.0).then_with(|| {
+                let (left_key, left_sequence) = arena.key_and_sequence(left.1);
+                let (right_key, right_sequence) = arena.key_and_sequence(right.1);
+                order
+                    .compare(left_key, right_key)
+                    .then_with(|| right_sequence.cmp(&left_sequence))
+                    .then_with(|| right.1.cmp(&left.1))
+            })
+        });
+        if !snapshots.is_empty() {
+            drop_hidden(&mut items, arena, order, snapshots);
+        }
+        let heads = if order.is_bytewise() {
+            items.iter().map(|item| item.0).collect()
+        } else {
+            Vec::new()
+        };
+        Self {
+            prefix_bytes,
+            heads,
+            offsets: items.into_iter().map(|item| item.1).collect(),
+        }
+    }
+}
+
+/// The common prefix of all keys of `sources`: that of their smallest and largest keys, as the order is bytewise.
+fn merged_prefix_bytes(sources: &[RunSource<'_>], arena: &Arena) -> usize {
+    let mut ends = sources.iter().flat_map(|source| {
+        let (first, last) = match source {
+            RunSource::Run(run) => (run.offset(0), run.offset(run.len().saturating_sub(1))),
+            RunSource::List(list) => (list.offset(list.first()), list.offset(list.last())),
+        };
+        [first, last].into_iter().filter(|offset| !offset.is_none())
+    });
+    let Some(first) = ends.next() else { return 0 };
+    let first = arena.key(first);
+    ends.fold(first.len(), |bytes, offset| {
+        common_prefix_bytes(&first[..bytes], arena.key(offset))
+    })
+}
+
+/// All entries of `sources`, one source after the other, with their heads (0 unless the order is bytewise).
+fn collect_items(
+    sources: &[RunSource<'_>],
+    arena: &Arena,
+    order: &KeyOrder,
+    prefix_bytes: usize,
+) -> Vec<(u64, EntryOffset)> {
+    let count = sources
+        .iter()
+        .map(|source| match source {
+            RunSource::Run(run) => run.len(),
+            RunSource::List(list) => list.len(),
+        })
+        .sum();
+    let head_at = |offset| {
+        if order.is_bytewise() {
+            head_of(arena.key(offset), prefix_bytes)
+        } else {
+            0
+        }
+    };
+    let mut items = Vec::with_capacity(count);
+    for source in sources {
+        match source {
+            RunSource::Run(run) if run.prefix_bytes == prefix_bytes && order.is_bytewise() => {
+                items.extend(run.heads.iter().copied().zip(run.offsets.iter().copied()));
+            }
+            RunSource::Run(run) => {
+                items.extend(run.offsets.iter().map(|offset| (head_at(*offset), *offset)));
+            }
+            RunSource::List(list) => {
+                items.extend(list.offsets().map(|offset| (head_at(offset), offset)));
+            }
+        }
+    }
+    items
+}
+
+/// Removes from sorted `items` the versions that no snapshot sees. See [`SortedRun::merge`].
+fn drop_hidden(
+    items: &mut Vec<(u64, EntryOffset)>,
+    arena: &Arena,
+    order: &KeyOrder,
+    snapshots: &[SeqNo],
+) {
+    let mut kept = 0;
+    let mut start = 0;
+    while start < items.len() {
+        let key = arena.key(items[start].1);
+        let mut end = start + 1;
+        while end < items.len()
+            && items[end].0 == items[start].0
+            && order.compare(arena.key(items[end].1), key).is_eq()
+        {
+            end += 1;
+        }
+        let keeps_all = end - start == 1
+            || items[start..end]
+                .iter()
+                .any(|item| arena.entry(item.1).is_none_or(depends_on_older));
+        // Snapshots at or above this index have their version already.
+        let mut unserved = snapshots.len();
+        for index in start..end {
+            let sequence = arena.key_and_sequence(items[index].1).1;
+            let seen_from = snapshots[..unserved].partition_point(|snapshot| *snapshot < sequence);
+            let is_newer_than_all = snapshots.last().is_none_or(|newest| sequence > *newest);
+            if keeps_all || is_newer_than_all || seen_from < unserved {
+                items[kept] = items[index];
+                kept += 1;
+                unserved = seen_from;
+            }
+        }
+        start = end;
+    }
+    items.truncate(kept);
+}
+
+/// True for entries that older versions of their key are still needed beside.
+fn depends_on_older(entry: ArenaEntry<'_>) -> bool {
+    match entry.kind {
+        EntryKind::Put | EntryKind::Delete => false,
+        EntryKind::SingleDelete | EntryKind::RangeDelete | EntryKind::Merge => true,
+    }
+}
+
+#[cfg(test)]
+mod tests;

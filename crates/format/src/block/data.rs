@@ -1,0 +1,525 @@
+//! A data block: entries in columns, searched as they lie.
+//!
+//! ```text
+//! payload = varint entries                  1 to 65,535
+//!           u8 shape                        bits 0-1 keys   0 one width, 1 u16 ends, 2 u32 ends
+//!                                           bit  2   kinds  0 one kind, 1 a column
+//!                                           bits 3-4 values 0 one length, 1 u16 ends, 2 u32 ends
+//!                                           bits 5-6 expiry 0 none, 1 u32, 2 u64
+//!           u8 sequence width               0, 1, 2, 4 or 8
+//!           [u8 kind]                       when all entries share it
+//!           varint sequence minimum
+//!           varint prefix bytes, suffix bytes, key bytes (width of one middle, or sum of all)
+//!           [varint value length]           when all entries share it
+//!           prefix | suffix | key ends | keys | kinds | sequences | expiries | value ends | values
+//! ```
+//!
+//! A key is prefix + middle + suffix. The suffix is stripped only where all keys have one width. A kind byte is the
+//! number of the kind, plus 0x80 when the value is a pointer into the value log. Sequence numbers are differences to
+//! the minimum. The value column is compressed by itself, and its end is the end of the block.
+//!
+//! [`DataBlock::decode`] verifies the checksum first and then, once, everything that later accesses rely on: that the
+//! columns fill the payload exactly, that ends ascend and close with the length of their column, that kinds are known
+//! and no expiry is negative. It does not check that keys are in order: that needs the family's order, and a table's
+//! `verify` does it.
+
+use std::ops::Range;
+
+use kingtide_base::{
+    ByteReader, EntryKind, FileId, SeqNo, Truncated, ValuePointer, ValueRef, write_varint,
+};
+
+use super::{BLOCK_HEADER_BYTES, BlockFault, BlockKind, BlockPlace, codec, open_block};
+use crate::CodecId;
+
+/// The bit of a kind byte that says that the value is a pointer.
+pub(super) const SEPARATED_BIT: u8 = 0x80;
+/// The most entries of one block.
+pub(super) const ENTRIES_MAX: usize = u16::MAX as usize;
+
+/// A verified data block in its stored form: keys and metadata raw, values as the file has them.
+#[derive(Debug)]
+pub struct DataBlock {
+    bytes: Box<[u8]>,
+    columns: Columns,
+}
+
+/// Where the columns of a block begin, and how wide their cells are. Offsets are from the start of the block.
+#[derive(Clone, Copy, Debug)]
+struct Columns {
+    entries: u32,
+    /// 0 when all middles have `key_width` bytes.
+    key_ends_width: u8,
+    sequence_width: u8,
+    expiry_width: u8,
+    /// 0 when all values have `value_width` bytes.
+    value_ends_width: u8,
+    /// The kind byte of all entries, or 0 when there is a column.
+    kind: u8,
+    codec: CodecId,
+    sequence_min: u64,
+    prefix: u32,
+    suffix: u32,
+    key_ends: u32,
+    keys: u32,
+    key_width: u32,
+    kinds: u32,
+    sequences: u32,
+    expiries: u32,
+    value_ends: u32,
+    value_width: u32,
+    values: u32,
+    values_raw_bytes: u32,
+}
+
+/// Cuts consecutive columns off the payload, checking that each lies inside.
+struct Cutter {
+    position: usize,
+    end: usize,
+}
+
+impl Cutter {
+    fn cut(&mut self, cells: usize, width: usize) -> Result<u32, BlockFault> {
+        const FAULT: BlockFault = BlockFault::malformed("column reaches beyond its block");
+        let start = self.position;
+        let bytes = cells.checked_mul(width).ok_or(FAULT)?;
+        self.position = start.checked_add(bytes).ok_or(FAULT)?;
+        if self.position > self.end {
+            return Err(FAULT);
+        }
+        u32::try_from(start).map_err(|_| FAULT)
+    }
+}
+
+const fn width_of_code(code: u8) -> Option<u8> {
+    match code {
+        0 => Some(0),
+        1 => Some(2),
+        2 => Some(4),
+        _ => None,
+    }
+}
+
+impl DataBlock {
+    /// Verifies the block `bytes` (header and payload, nothing else) that was read at `offset` of `file`.
+    ///
+    /// # Errors
+    /// A fault that says which check failed.
+    pub fn decode(bytes: Vec<u8>, file: FileId, offset: u64) -> Result<Self, BlockFault> {
+        let header = open_block(&bytes, BlockKind::Data, BlockPlace { file, offset })?;
+        let columns = Columns::decode(&bytes, header.codec, header.raw_bytes)?;
+        let block = Self {
+            bytes: bytes.into_boxed_slice(),
+            columns,
+        };
+        block.check_cells()?;
+        Ok(block)
+    }
+
+    fn check_cells(&self) -> Result<(), BlockFault> {
+        let columns = &self.columns;
+        let key_bytes = columns.kinds - columns.keys;
+        self.check_ends(
+            columns.key_ends,
+            columns.key_ends_width,
+            key_bytes,
+            "key ends",
+        )?;
+        self.check_ends(
+            columns.value_ends,
+            columns.value_ends_width,
+            columns.values_raw_bytes,
+            "value ends",
+        )?;
+        let known = |byte: u8| EntryKind::from_byte(byte & !SEPARATED_BIT).is_some();
+        let kinds_known = if columns.kind == 0 {
+            let start = columns.kinds as usize;
+            self.bytes[start..start + columns.entries as usize]
+                .iter()
+                .all(|byte| known(*byte))
+        } else {
+            known(columns.kind)
+        };
+        if !kinds_known {
+            return Err(BlockFault::malformed("unknown entry kind"));
+        }
+        if columns.expiry_width == 8 && (0..self.entries()).any(|i| self.expires_at(i) < 0) {
+            return Err(BlockFault::malformed("negative expiry"));
+        }
+        Ok(())
+    }
+
+    fn check_ends(
+        &self,
+        start: u32,
+        width: u8,
+        last: u32,
+        what: &'static str,
+    ) -> Result<(), BlockFault> {
+        if width == 0 {
+            return Ok(());
+        }
+        let mut previous = 0;
+        for i in 0..self.entries() {
+            let end = self.cell(start, width, i);
+            if end < previous {
+                return Err(BlockFault::mismatch(what, previous, end));
+            }
+            previous = end;
+        }
+        if previous == u64::from(last) {
+            Ok(())
+        } else {
+            Err(BlockFault::mismatch(what, u64::from(last), previous))
+        }
+    }
+
+    /// The number of entries; at least 1.
+    #[inline]
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        self.columns.entries as usize
+    }
+
+    /// What the block costs in memory, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.len() + size_of::<Self>()
+    }
+
+    /// The length of the block in its file, in bytes.
+    #[must_use]
+    pub fn stored_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// How the value column is compressed.
+    #[must_use]
+    pub fn codec(&self) -> CodecId {
+        self.columns.codec
+    }
+
+    /// The cell `index` of the column that begins at `start`; 0 for columns of width 0.
+    #[inline]
+    fn cell(&self, start: u32, width: u8, index: usize) -> u64 {
+        let at = start as usize + index * width as usize;
+        match width {
+            1 => u64::from(self.bytes[at]),
+            2 => u64::from(u16::from_le_bytes(self.array(at))),
+            4 => u64::from(u32::from_le_bytes(self.array(at))),
+            8 => u64::from_le_bytes(self.array(at)),
+            _ => 0,
+        }
+    }
+
+    #[inline]
+    fn array<const N: usize>(&self, at: usize) -> [u8; N] {
+        let mut target = [0; N];
+        target.copy_from_slice(&self.bytes[at..at + N]);
+        target
+    }
+
+    /// The cells `index - 1` (0 for the first) and `index` of a column of ends.
+    #[inline]
+    fn ends(&self, start: u32, width: u8, index: usize) -> Range<usize> {
+        let from = if index == 0 {
+            0
+        } else {
+            self.cell(start, width, index - 1) as usize
+        };
+        from..self.cell(start, width, index) as usize
+    }
+
+    /// The bytes that all keys of the block begin with.
+    #[inline]
+    #[must_use]
+    pub fn prefix(&self) -> &[u8] {
+        &self.bytes[self.columns.prefix as usize..self.columns.suffix as usize]
+    }
+
+    /// The bytes that all keys of the block end with; empty unless all have one length.
+    #[inline]
+    #[must_use]
+    pub fn suffix(&self) -> &[u8] {
+        &self.bytes[self.columns.suffix as usize..self.columns.key_ends as usize]
+    }
+
+    /// What the key of entry `index` has between prefix and suffix.
+    #[inline]
+    #[must_use]
+    pub fn middle(&self, index: usize) -> &[u8] {
+        let keys = self.columns.keys as usize;
+        if self.columns.key_ends_width == 0 {
+            let width = self.columns.key_width as usize;
+            let start = keys + index * width;
+            &self.bytes[start..start + width]
+        } else {
+            let range = self.ends(self.columns.key_ends, self.columns.key_ends_width, index);
+            &self.bytes[keys + range.start..keys + range.end]
+        }
+    }
+
+    /// True when keys lie whole in the block, so that [`DataBlock::middle`] is the key.
+    #[inline]
+    #[must_use]
+    pub fn has_whole_keys(&self) -> bool {
+        self.columns.prefix == self.columns.key_ends
+    }
+
+    /// The middle's width when all keys have one.
+    #[inline]
+    pub(super) fn middle_width(&self) -> Option<usize> {
+        (self.columns.key_ends_width == 0).then_some(self.columns.key_width as usize)
+    }
+
+    /// Replaces the content of `target` by the key of entry `index`.
+    pub fn copy_key(&self, index: usize, target: &mut Vec<u8>) {
+        target.clear();
+        target.extend_from_slice(self.prefix());
+        target.extend_from_slice(self.middle(index));
+        target.extend_from_slice(self.suffix());
+    }
+
+    /// Like [`DataBlock::copy_key`] for a `target` that holds another key of this block: only the middle is copied.
+    #[inline]
+    pub fn copy_next_key(&self, index: usize, target: &mut Vec<u8>) {
+        let middle = self.middle(index);
+        let prefix_bytes = self.prefix().len();
+        if self.columns.key_ends_width == 0 {
+            target[prefix_bytes..prefix_bytes + middle.len()].copy_from_slice(middle);
+        } else {
+            target.truncate(prefix_bytes);
+            target.extend_from_slice(middle);
+        }
+    }
+
+    /// The sequence number of entry `index`.
+    #[inline]
+    #[must_use]
+    pub fn sequence(&self, index: usize) -> SeqNo {
+        let columns = &self.columns;
+        let delta = self.cell(columns.sequences, columns.sequence_width, index);
+        SeqNo(columns.sequence_min.saturating_add(delta))
+    }
+
+    #[inline]
+    fn kind_byte(&self, index: usize) -> u8 {
+        if self.columns.kind == 0 {
+            self.bytes[self.columns.kinds as usize + index]
+        } else {
+            self.columns.kind
+        }
+    }
+
+    /// The kind of entry `index`.
+    #[inline]
+    #[must_use]
+    pub fn kind(&self, index: usize) -> EntryKind {
+        EntryKind::from_byte(self.kind_byte(index) & !SEPARATED_BIT)
+            .expect("kinds were checked when the block was decoded")
+    }
+
+    /// True when the value of entry `index` is a pointer into the value log.
+    #[inline]
+    #[must_use]
+    pub fn is_separated(&self, index: usize) -> bool {
+        self.kind_byte(index) & SEPARATED_BIT != 0
+    }
+
+    /// When entry `index` expires, in Unix seconds; 0 means never.
+    #[inline]
+    #[must_use]
+    pub fn expires_at(&self, index: usize) -> i64 {
+        let columns = &self.columns;
+        self.cell(columns.expiries, columns.expiry_width, index) as i64
+    }
+
+    /// Where the value of entry `index` lies in the raw value column.
+    #[inline]
+    #[must_use]
+    pub fn value_range(&self, index: usize) -> Range<usize> {
+        let columns = &self.columns;
+        if columns.value_ends_width == 0 {
+            let width = columns.value_width as usize;
+            index * width..(index + 1) * width
+        } else {
+            self.ends(columns.value_ends, columns.value_ends_width, index)
+        }
+    }
+
+    /// The raw value column, when it is stored raw.
+    #[inline]
+    #[must_use]
+    pub fn raw_values(&self) -> Option<&[u8]> {
+        (self.columns.codec == CodecId::None).then(|| &self.bytes[self.columns.values as usize..])
+    }
+
+    /// The length of the raw value column in bytes.
+    #[must_use]
+    pub fn values_raw_bytes(&self) -> usize {
+        self.columns.values_raw_bytes as usize
+    }
+
+    /// Replaces the content of `target` by the raw value column.
+    ///
+    /// # Errors
+    /// When the column does not decompress to its recorded length.
+    pub fn decompress_values(&self, target: &mut Vec<u8>) -> Result<(), BlockFault> {
+        codec::decompress(
+            self.columns.codec,
+            &self.bytes[self.columns.values as usize..],
+            self.columns.values_raw_bytes as usize,
+            target,
+        )
+    }
+
+    /// The value of entry `index`, given the raw value column.
+    ///
+    /// # Errors
+    /// When a pointer is malformed or `column` is not of this block.
+    #[inline]
+    pub fn value<'a>(&self, index: usize, column: &'a [u8]) -> Result<ValueRef<'a>, BlockFault> {
+        let bytes = column
+            .get(self.value_range(index))
+            .ok_or(BlockFault::malformed("value beyond its column"))?;
+        if self.is_separated(index) {
+            decode_pointer(bytes).map(ValueRef::Separated)
+        } else {
+            Ok(ValueRef::Inline(bytes))
+        }
+    }
+}
+
+impl Columns {
+    fn decode(bytes: &[u8], codec: CodecId, values_raw_bytes: u32) -> Result<Self, BlockFault> {
+        let payload = bytes
+            .get(BLOCK_HEADER_BYTES..)
+            .ok_or(BlockFault::malformed("block shorter than its header"))?;
+        let mut reader = ByteReader::new(payload);
+        let mut columns = Self::decode_shape(&mut reader, codec, values_raw_bytes)
+            .map_err(|Truncated| BlockFault::malformed("column header"))?;
+        let mut cutter = Cutter {
+            position: bytes.len() - reader.rest().len(),
+            end: bytes.len(),
+        };
+        let entries = columns.entries as usize;
+        // Until here the fields hold lengths; now they become offsets.
+        columns.prefix = cutter.cut(columns.prefix as usize, 1)?;
+        columns.suffix = cutter.cut(columns.suffix as usize, 1)?;
+        columns.key_ends = cutter.cut(entries, columns.key_ends_width.into())?;
+        let middles = if columns.key_ends_width == 0 {
+            entries
+        } else {
+            1
+        };
+        columns.keys = cutter.cut(middles, columns.key_width as usize)?;
+        columns.kinds = cutter.cut(entries, usize::from(columns.kind == 0))?;
+        columns.sequences = cutter.cut(entries, columns.sequence_width.into())?;
+        columns.expiries = cutter.cut(entries, columns.expiry_width.into())?;
+        columns.value_ends = cutter.cut(entries, columns.value_ends_width.into())?;
+        columns.values = cutter.cut(0, 1)?;
+        let stored = cutter.end - cutter.position;
+        let raw_bytes = values_raw_bytes as usize;
+        if codec == CodecId::None && stored != raw_bytes {
+            return Err(BlockFault::mismatch(
+                "value column length",
+                u64::from(values_raw_bytes),
+                stored as u64,
+            ));
+        }
+        if columns.value_ends_width == 0
+            && entries.checked_mul(columns.value_width as usize) != Some(raw_bytes)
+        {
+            return Err(BlockFault::malformed("value length"));
+        }
+        Ok(columns)
+    }
+
+    /// Reads the head of the payload. The offsets of the result hold lengths where they are known, else 0.
+    fn decode_shape(
+        reader: &mut ByteReader<'_>,
+        codec: CodecId,
+        values_raw_bytes: u32,
+    ) -> Result<Self, Truncated> {
+        let entries = reader.length(ENTRIES_MAX)?;
+        let shape = reader.u8()?;
+        let sequence_width = reader.u8()?;
+        let key_ends_width = width_of_code(shape & 3).ok_or(Truncated)?;
+        let value_ends_width = width_of_code((shape >> 3) & 3).ok_or(Truncated)?;
+        // Expiries are u32 or u64: twice the width of the same code for ends.
+        let expiry_width = width_of_code((shape >> 5) & 3).ok_or(Truncated)? * 2;
+        let has_kinds = shape & 4 != 0;
+        let kind = if has_kinds { 0 } else { reader.u8()? };
+        if entries == 0
+            || shape & 0x80 != 0
+            || !matches!(sequence_width, 0 | 1 | 2 | 4 | 8)
+            || (!has_kinds && kind == 0)
+        {
+            return Err(Truncated);
+        }
+        let length = |reader: &mut ByteReader<'_>| reader.length(codec::RAW_BYTES_MAX);
+        let sequence_min = reader.varint()?;
+        let prefix = length(reader)? as u32;
+        let suffix = length(reader)? as u32;
+        let key_width = length(reader)? as u32;
+        let value_width = if value_ends_width == 0 {
+            length(reader)? as u32
+        } else {
+            0
+        };
+        if suffix != 0 && key_ends_width != 0 {
+            return Err(Truncated);
+        }
+        Ok(Self {
+            entries: entries as u32,
+            key_ends_width,
+            sequence_width,
+            expiry_width,
+            value_ends_width,
+            kind,
+            codec,
+            sequence_min,
+            prefix,
+            suffix,
+            key_ends: 0,
+            keys: 0,
+            key_width,
+            kinds: 0,
+            sequences: 0,
+            expiries: 0,
+            value_ends: 0,
+            value_width,
+            values: 0,
+            values_raw_bytes,
+        })
+    }
+}
+
+/// Appends a pointer as the value column stores it: four varints.
+pub fn encode_pointer(target: &mut Vec<u8>, pointer: &ValuePointer) {
+    write_varint(target, pointer.file.0);
+    write_varint(target, pointer.offset);
+    write_varint(target, pointer.record_bytes.into());
+    write_varint(target, pointer.value_bytes.into());
+}
+
+/// Reads back what [`encode_pointer`] wrote; `bytes` must hold nothing else.
+///
+/// # Errors
+/// When the bytes are not one pointer.
+pub fn decode_pointer(bytes: &[u8]) -> Result<ValuePointer, BlockFault> {
+    const FAULT: BlockFault = BlockFault::malformed("malformed value pointer");
+    let mut reader = ByteReader::new(bytes);
+    let mut number = || reader.varint().map_err(|Truncated| FAULT);
+    let pointer = ValuePointer {
+        file: FileId(number()?),
+        offset: number()?,
+        record_bytes: u32::try_from(number()?).map_err(|_| FAULT)?,
+        value_bytes: u32::try_from(number()?).map_err(|_| FAULT)?,
+    };
+    if reader.is_empty() {
+        Ok(pointer)
+    } else {
+        Err(FAULT)
+    }
+}

@@ -1,0 +1,234 @@
+//! Blocks and codecs against arbitrary input. What intact blocks hold is tested with whole tables.
+
+use kingtide_base::{EntryKind, EntryRef, FileId, KeyOrder, SeqNo, ValuePointer, ValueRef};
+
+use super::*;
+use crate::CodecId;
+
+const CODECS: [CodecId; 5] = [
+    CodecId::None,
+    CodecId::Snappy,
+    CodecId::Lz4,
+    CodecId::Zstd,
+    CodecId::Lz4Fast,
+];
+
+const PLACE: BlockPlace = BlockPlace {
+    file: FileId(9),
+    offset: 4096,
+};
+
+fn samples() -> Vec<Vec<u8>> {
+    let ramp: Vec<u8> = (0..5000_u32).map(|i| (i % 251) as u8).collect();
+    let noise: Vec<u8> = (0..5000_u64)
+        .map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8)
+        .collect();
+    vec![Vec::new(), vec![1], vec![7; 100_000], ramp, noise]
+}
+
+#[test]
+fn codecs_give_back_what_they_got() {
+    for codec in CODECS {
+        for raw in samples() {
+            let mut stored = b"before".to_vec();
+            compress(codec, &raw, &mut stored).expect("any input below the limit");
+            let mut back = vec![9; 10];
+            decompress(codec, &stored[6..], raw.len(), &mut back).expect("intact");
+            assert_eq!(back, raw, "{codec:?}");
+            assert_eq!(stored[..6], *b"before");
+        }
+    }
+}
+
+#[test]
+fn what_saves_less_than_an_eighth_is_stored_raw() {
+    for codec in CODECS {
+        for raw in samples() {
+            let mut stored = Vec::new();
+            let used = compress_if_smaller(codec, &raw, &mut stored);
+            if used == CodecId::None {
+                assert_eq!(stored, raw);
+            } else {
+                assert_eq!(used, codec);
+                assert!(stored.len() <= raw.len() - raw.len() / 8);
+            }
+        }
+        let mut stored = Vec::new();
+        let used = compress_if_smaller(codec, &[7; 100_000], &mut stored);
+        assert_eq!(used, codec, "a constant compresses");
+    }
+}
+
+#[test]
+fn wrong_lengths_and_forged_lengths_are_refused() {
+    for codec in CODECS {
+        let raw = vec![7_u8; 1000];
+        let mut stored = Vec::new();
+        compress(codec, &raw, &mut stored).expect("any input");
+        let mut back = Vec::new();
+        for length in [0, 1, 999, 1001, RAW_BYTES_MAX, RAW_BYTES_MAX + 1, usize::MAX] {
+            assert!(decompress(codec, &stored, length, &mut back).is_err(), "{codec:?}");
+            assert!(back.is_empty());
+        }
+        for cut in 0..stored.len() {
+            assert!(decompress(codec, &stored[..cut], raw.len(), &mut back).is_err());
+        }
+    }
+}
+
+/// Goal: garbage never panics and never gives more than was asked for. Method: every byte of compressed data changed.
+#[test]
+fn damaged_compressed_bytes_never_panic() {
+    for codec in CODECS {
+        for raw in samples() {
+            let mut stored = Vec::new();
+            compress(codec, &raw[..raw.len().min(600)], &mut stored).expect("any input");
+            let length = raw.len().min(600);
+            for at in 0..stored.len() {
+                for change in [1, 0x10, 0xff] {
+                    let mut bytes = stored.clone();
+                    bytes[at] ^= change;
+                    let mut back = Vec::new();
+                    if decompress(codec, &bytes, length, &mut back).is_ok() {
+                        assert_eq!(back.len(), length);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn sample_block(codec: CodecId, is_mixed: bool) -> Vec<u8> {
+    let mut builder = DataBlockBuilder::new();
+    let keys: Vec<String> = (0..20)
+        .map(|i| {
+            if is_mixed {
+                format!("key{}", "x".repeat(i))
+            } else {
+                format!("key{i:03}end")
+            }
+        })
+        .collect();
+    for (key, i) in keys.iter().zip(0..) {
+        let value = [i; 12];
+        builder.add(&EntryRef {
+            key: key.as_bytes(),
+            sequence: SeqNo(1000 + u64::from(i) * 77),
+            kind: if is_mixed && i % 3 == 0 {
+                EntryKind::Merge
+            } else {
+                EntryKind::Put
+            },
+            expires_at: if is_mixed { i64::from(i) << 30 } else { 0 },
+            value: if is_mixed && i % 4 == 0 {
+                ValueRef::Separated(ValuePointer {
+                    file: FileId(5),
+                    offset: 1 << 33,
+                    record_bytes: 900,
+                    value_bytes: 800,
+                })
+            } else {
+                ValueRef::Inline(&value)
+            },
+        });
+    }
+    let mut bytes = Vec::new();
+    builder.finish(codec, PLACE, &mut bytes);
+    assert!(builder.is_empty());
+    bytes
+}
+
+/// Calls everything a reader may call.
+fn exercise(block: &DataBlock) {
+    let reverse = kingtide_base::built_in_comparator("reverse_memcmp").expect("built in");
+    let mut key = Vec::new();
+    let mut column = Vec::new();
+    let has_column = block.decompress_values(&mut column).is_ok();
+    for order in [KeyOrder::BYTEWISE, KeyOrder::new(reverse)] {
+        for probe in [&b""[..], b"key", b"key005", b"key005end", b"key005ene", b"z"] {
+            let low = block.lower_bound(&order, probe);
+            let high = block.upper_bound(&order, probe);
+            assert!(low <= block.entries());
+            assert!(high <= block.entries());
+            if low < block.entries() {
+                block.has_key(&order, low, probe);
+                block.first_visible(&order, low, probe, SeqNo(1300));
+            }
+        }
+    }
+    for index in 0..block.entries() {
+        block.copy_key(index, &mut key);
+        block.copy_next_key(index, &mut key);
+        let _ = (block.sequence(index), block.kind(index));
+        assert!(block.expires_at(index) >= 0);
+        if has_column {
+            let _ = block.value(index, &column);
+        }
+    }
+}
+
+/// Goal: bytes that lie are refused or read without a panic, even when their checksum is right. Method: every byte
+/// after the checksum takes many values, and the checksum is made right again.
+#[test]
+fn forged_blocks_never_panic() {
+    for (codec, is_mixed) in [(CodecId::None, true), (CodecId::Lz4, false), (CodecId::Zstd, true)] {
+        let whole = sample_block(codec, is_mixed);
+        exercise(&DataBlock::decode(whole.clone(), PLACE.file, PLACE.offset).expect("intact"));
+        for at in 8..whole.len() {
+            for change in [1, 2, 4, 8, 16, 32, 64, 128, 0xff, 0x7f] {
+                let mut bytes = whole.clone();
+                bytes[at] ^= change;
+                let sum = kingtide_base::checksum(&bytes[8..], PLACE.seed());
+                bytes[..8].copy_from_slice(&sum.to_le_bytes());
+                if let Ok(block) = DataBlock::decode(bytes, PLACE.file, PLACE.offset) {
+                    exercise(&block);
+                }
+            }
+        }
+        for length in 0..whole.len() {
+            assert!(DataBlock::decode(whole[..length].to_vec(), PLACE.file, PLACE.offset).is_err());
+        }
+    }
+}
+
+/// Goal: stripping pays. Method: keys that differ in one byte in the middle cost one byte each.
+#[test]
+fn shared_beginnings_and_ends_of_keys_are_stored_once() {
+    let mut builder = DataBlockBuilder::new();
+    for i in 0..100_u8 {
+        builder.add(&EntryRef {
+            key: &[1, 2, 3, 4, 5, 6, 7, i, 0, 0, 0, 0, 0, 0, 0, 0],
+            sequence: SeqNo(5),
+            kind: EntryKind::Put,
+            expires_at: 0,
+            value: ValueRef::Inline(b"v"),
+        });
+    }
+    let mut bytes = Vec::new();
+    builder.finish(CodecId::None, PLACE, &mut bytes);
+    assert!(bytes.len() < 100 * 2 + 60, "{}", bytes.len());
+    let block = DataBlock::decode(bytes, PLACE.file, PLACE.offset).expect("intact");
+    assert_eq!(block.prefix(), [1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(block.middle(42), [42]);
+    assert_eq!(block.suffix(), [0; 8]);
+}
+
+#[test]
+fn pointers_survive_a_round_trip() {
+    for offset in [0, 127, 1 << 40, u64::MAX] {
+        let pointer = ValuePointer {
+            file: FileId(offset ^ 3),
+            offset,
+            record_bytes: u32::MAX,
+            value_bytes: 0,
+        };
+        let mut bytes = Vec::new();
+        encode_pointer(&mut bytes, &pointer);
+        assert_eq!(decode_pointer(&bytes), Ok(pointer));
+        for cut in 0..bytes.len() {
+            assert!(decode_pointer(&bytes[..cut]).is_err());
+        }
+        bytes.push(0);
+        assert!(decode_pointer(&bytes).is_err());
+    }
+}

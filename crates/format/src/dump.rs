@@ -1,0 +1,301 @@
+//! Log segments and manifests as annotated hex, for people: golden tests and the command line.
+//!
+//! One line per field: offset, up to 16 bytes, meaning. Long fields are cut after [`ROWS_MAX`] rows. Nothing is refused:
+//! the dump of a damaged file says where the frames end and why, and whether valid frames follow.
+
+use std::fmt::{self, Write};
+
+use kingtide_base::{ByteReader, Lsn};
+
+use crate::{
+    Edit, FRAME_HEADER_BYTES, Frame, FrameKind, MANIFEST_HEADER_BYTES, ManifestHeader, Op,
+    OpReader, RecordReader, SEGMENT_HEADER_BYTES, SegmentHeader, decode_edits, decode_frame,
+    find_frame,
+};
+
+/// Rows of hex of one field before it is cut.
+const ROWS_MAX: usize = 8;
+const ROW_BYTES: usize = 16;
+/// Bytes of a key before it is cut.
+const TEXT_BYTES_MAX: usize = 64;
+
+/// A log segment, from its header to its last frame.
+#[must_use]
+pub fn dump_segment(bytes: &[u8]) -> String {
+    let mut dump = Dump::default();
+    match SegmentHeader::decode(bytes) {
+        Ok(header) => {
+            let head = &bytes[..SEGMENT_HEADER_BYTES];
+            dump.field(0, &head[..4], "magic");
+            dump.field(4, &head[4..8], "version");
+            dump.field(8, &head[8..16], format!("segment {}", header.segment));
+            dump.field(16, &head[16..24], "salt");
+            dump.field(24, &head[24..40], "boot id");
+            dump.field(40, &head[40..48], format!("base {}", header.base));
+            dump.field(48, &head[48..56], format!("bytes {}", header.bytes));
+            dump.field(56, &head[56..], "checksum");
+            dump.frames(bytes, SEGMENT_HEADER_BYTES, header.salt, header.base);
+        }
+        Err(fault) => dump.line(format_args!("no segment: {fault}")),
+    }
+    dump.text
+}
+
+/// A manifest, from its header to its last frame.
+#[must_use]
+pub fn dump_manifest(bytes: &[u8]) -> String {
+    let mut dump = Dump::default();
+    match ManifestHeader::decode(bytes) {
+        Ok(header) => {
+            let head = &bytes[..MANIFEST_HEADER_BYTES];
+            let snapshot = format!("snapshot bytes {}", header.snapshot_bytes);
+            dump.field(0, &head[..4], "magic");
+            dump.field(4, &head[4..8], "version");
+            dump.field(8, &head[8..16], format!("number {}", header.number));
+            dump.field(16, &head[16..24], "salt");
+            dump.field(24, &head[24..32], snapshot);
+            dump.field(32, &head[32..56], "zero");
+            dump.field(56, &head[56..], "checksum");
+            let base = Lsn(MANIFEST_HEADER_BYTES as u64);
+            dump.frames(bytes, MANIFEST_HEADER_BYTES, header.salt, base);
+        }
+        Err(fault) => dump.line(format_args!("no manifest: {fault}")),
+    }
+    dump.text
+}
+
+#[derive(Default)]
+struct Dump {
+    text: String,
+}
+
+impl Dump {
+    fn line(&mut self, line: impl fmt::Display) {
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(self.text, "{line}");
+    }
+
+    /// One field, with its meaning on the first row.
+    fn field(&mut self, offset: usize, bytes: &[u8], meaning: impl fmt::Display) {
+        if bytes.is_empty() {
+            self.line(format_args!("{offset:08x}  {:48} {meaning}", ""));
+        }
+        for (row, chunk) in bytes.chunks(ROW_BYTES).enumerate() {
+            let at = offset + row * ROW_BYTES;
+            if row == ROWS_MAX {
+                let rest = bytes.len() - row * ROW_BYTES;
+                self.line(format_args!("{at:08x}  ... {rest} bytes more"));
+                return;
+            }
+            let hex = Hex(chunk);
+            if row == 0 {
+                self.line(format_args!("{at:08x}  {hex} {meaning}"));
+            } else {
+                self.line(format_args!("{at:08x}  {}", hex.to_string().trim_end()));
+            }
+        }
+    }
+
+    /// All frames from `start`, whose position is `base`, to the first invalid one, and a word on what follows it.
+    fn frames(&mut self, bytes: &[u8], start: usize, salt: u64, base: Lsn) {
+        let mut offset = start;
+        let position = |offset: usize| Lsn(base.0.wrapping_add((offset - start) as u64));
+        while offset < bytes.len() {
+            match decode_frame(&bytes[offset..], salt, position(offset)) {
+                Ok(frame) => {
+                    self.frame(bytes, offset, position(offset), &frame);
+                    offset += frame.bytes;
+                }
+                Err(fault) => {
+                    self.line(format_args!("\n{offset:08x}  end: {fault}"));
+                    if let Some((skip, frame)) =
+                        find_frame(&bytes[offset..], salt, position(offset))
+                    {
+                        self.line(format_args!(
+                            "{:08x}  a valid frame follows; the log was durable up to {}",
+                            offset + skip,
+                            frame.header.durable
+                        ));
+                    }
+                    return;
+                }
+            }
+        }
+        self.line(format_args!("\n{offset:08x}  end of file"));
+    }
+
+    fn frame(&mut self, bytes: &[u8], offset: usize, position: Lsn, frame: &Frame<'_>) {
+        let header = &frame.header;
+        let head = &bytes[offset..offset + FRAME_HEADER_BYTES];
+        let payload = offset + FRAME_HEADER_BYTES;
+        let payload_end = payload + frame.payload.len();
+        self.line(format_args!(
+            "\nframe {:?} at position {position}",
+            header.kind
+        ));
+        self.field(offset, &head[..8], "checksum");
+        self.field(
+            offset + 8,
+            &head[8..12],
+            format_args!("payload bytes {}", header.payload_bytes),
+        );
+        self.field(
+            offset + 12,
+            &head[12..13],
+            format_args!("kind {:?}", header.kind),
+        );
+        self.field(offset + 13, &head[13..16], "header check");
+        self.field(
+            offset + 16,
+            &head[16..24],
+            format_args!("sequence {}", header.sequence),
+        );
+        self.field(
+            offset + 24,
+            &head[24..],
+            format_args!("durable {}", header.durable),
+        );
+        match header.kind {
+            FrameKind::Commit => self.record(payload, frame.payload),
+            FrameKind::Edit => self.edits(payload, frame.payload),
+            FrameKind::Mark | FrameKind::SegmentEnd if frame.payload.is_empty() => {}
+            _ => self.field(payload, frame.payload, "payload"),
+        }
+        if offset + frame.bytes > payload_end {
+            let padding = &bytes[payload_end..offset + frame.bytes];
+            self.field(payload_end, padding, "padding");
+        }
+    }
+
+    fn record(&mut self, start: usize, payload: &[u8]) {
+        let mut reader = RecordReader::new(payload);
+        let mut offset = start;
+        while let Some(section) = reader.next() {
+            let section = match section {
+                Ok(section) => section,
+                Err(fault) => return self.line(format_args!("no section: {fault}")),
+            };
+            let ops_end = start + payload.len() - reader.rest().len();
+            let ops_start = ops_end - section.ops.bytes().len();
+            let meaning = format!(
+                "family {}, {} operations, {} bytes",
+                section.family,
+                section.op_count,
+                ops_end - ops_start
+            );
+            self.field(offset, &payload[offset - start..ops_start - start], meaning);
+            self.ops(ops_start, section.ops);
+            offset = ops_end;
+        }
+    }
+
+    fn ops(&mut self, start: usize, mut ops: OpReader<'_>) {
+        let mut offset = start;
+        loop {
+            let before = ops.bytes();
+            match ops.next() {
+                Some(Ok(op)) => {
+                    let bytes = &before[..before.len() - ops.bytes().len()];
+                    self.field(offset, bytes, OpText(&op));
+                    offset += bytes.len();
+                }
+                Some(Err(fault)) => return self.field(offset, before, fault),
+                None => return,
+            }
+        }
+    }
+
+    fn edits(&mut self, start: usize, payload: &[u8]) {
+        let edits = match decode_edits(payload) {
+            Ok(edits) => edits,
+            Err(fault) => return self.field(start, payload, fault),
+        };
+        let mut reader = ByteReader::new(payload);
+        for edit in &edits {
+            let before = reader.rest();
+            // The batch was decoded, so every edit has a tag and a body.
+            let _ = reader.u8().and_then(|_| reader.bytes(payload.len()));
+            let bytes = &before[..before.len() - reader.rest().len()];
+            self.field(start + payload.len() - before.len(), bytes, EditText(edit));
+        }
+    }
+}
+
+/// One row of hex, padded to the width of a full one.
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in self.0 {
+            write!(f, "{byte:02x} ")?;
+        }
+        for _ in self.0.len()..ROW_BYTES {
+            f.write_str("   ")?;
+        }
+        Ok(())
+    }
+}
+
+struct OpText<'a>(&'a Op<'a>);
+
+impl fmt::Display for OpText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Op {
+            kind,
+            key,
+            value,
+            expires_at,
+        } = self.0;
+        write!(f, "{kind:?} {}", KeyText(key))?;
+        if *expires_at > 0 {
+            write!(f, " expires at {expires_at}")?;
+        }
+        if !value.is_empty() {
+            write!(f, ", value of {} bytes", value.len())?;
+        }
+        Ok(())
+    }
+}
+
+struct KeyText<'a>(&'a [u8]);
+
+impl fmt::Display for KeyText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.0[..self.0.len().min(TEXT_BYTES_MAX)];
+        let cut = if key.len() < self.0.len() { "..." } else { "" };
+        write!(f, "\"{}\"{cut}", key.escape_ascii())
+    }
+}
+
+struct EditText<'a>(&'a Edit);
+
+impl fmt::Display for EditText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Edit::AddTable {
+            family,
+            level,
+            meta,
+        } = self.0
+        else {
+            return write!(f, "{:?}", self.0);
+        };
+        write!(
+            f,
+            "AddTable family {family} level {level} file {} of {} bytes, keys {} to {}, \
+             sequences {} to {}, {} entries, {} tombstones, {} raw bytes, {} value files",
+            meta.file,
+            meta.file_bytes,
+            KeyText(&meta.smallest),
+            KeyText(&meta.largest),
+            meta.sequence_min,
+            meta.sequence_max,
+            meta.entries,
+            meta.tombstones,
+            meta.raw_bytes,
+            meta.value_files.len()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,18 @@
+//! The parts of a klog file besides its blocks: index, properties, footer; and the dump of a whole file.
+//! `docs/formats/klog.md` is the specification.
+
+mod dump;
+mod footer;
+mod index;
+mod properties;
+
+pub use dump::dump_klog;
+pub use footer::{
+    FOOTER_READ_BYTES, KLOG_FOOTER_BYTES, KLOG_VERSION, KlogFooter, Tail, TailFault, open_tail,
+    seal_tail,
+};
+pub use index::{IndexBuilder, IndexEntry, IndexReader, shortest_separator};
+pub use properties::{decode_properties, encode_properties};
+
+#[cfg(test)]
+mod tests;

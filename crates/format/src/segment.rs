@@ -1,0 +1,70 @@
+//! The head of a log segment file: which life of the file this is, and where in the log it begins.
+//!
+//! 64 bytes at offset 0; frames follow. The page is docs/formats/wal.md.
+
+use kingtide_base::{ByteReader, Lsn, SegmentId, Truncated};
+
+use crate::header::{BODY_BYTES, HEADER_BYTES, HeaderFault, decode_header, encode_header};
+
+/// The newest version of the log format that this build reads and writes.
+pub const SEGMENT_VERSION: u32 = 1;
+/// The length of the header in bytes; the first frame begins here.
+pub const SEGMENT_HEADER_BYTES: usize = HEADER_BYTES;
+
+const SEGMENT_MAGIC: [u8; 4] = *b"KTWL";
+
+/// The head of a log segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// The life: larger than that of every segment begun before.
+    pub segment: SegmentId,
+    /// Seeds the checksums of the frames of this life; random.
+    pub salt: u64,
+    /// The start of the machine during which this life began.
+    pub boot_id: u128,
+    /// The position in the log of the first frame.
+    pub base: Lsn,
+    /// The length to which the file was secured when the life began, in bytes, this header included.
+    pub bytes: u64,
+}
+
+impl SegmentHeader {
+    /// The header as bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
+        let mut body = [0_u8; BODY_BYTES];
+        body[..8].copy_from_slice(&self.segment.0.to_le_bytes());
+        body[8..16].copy_from_slice(&self.salt.to_le_bytes());
+        body[16..32].copy_from_slice(&self.boot_id.to_le_bytes());
+        body[32..40].copy_from_slice(&self.base.0.to_le_bytes());
+        body[40..].copy_from_slice(&self.bytes.to_le_bytes());
+        encode_header(SEGMENT_MAGIC, SEGMENT_VERSION, &body)
+    }
+
+    /// The header at the front of `bytes`.
+    ///
+    /// # Errors
+    /// [`HeaderFault`] says why there is none.
+    pub fn decode(bytes: &[u8]) -> Result<Self, HeaderFault> {
+        let body = decode_header(bytes, SEGMENT_MAGIC, SEGMENT_VERSION)?;
+        let header =
+            Self::read(&mut ByteReader::new(&body)).map_err(|Truncated| HeaderFault::Malformed)?;
+        if header.bytes < SEGMENT_HEADER_BYTES as u64 {
+            return Err(HeaderFault::Malformed);
+        }
+        Ok(header)
+    }
+
+    fn read(reader: &mut ByteReader<'_>) -> Result<Self, Truncated> {
+        Ok(Self {
+            segment: SegmentId(reader.u64()?),
+            salt: reader.u64()?,
+            boot_id: u128::from(reader.u64()?) | u128::from(reader.u64()?) << 64,
+            base: Lsn(reader.u64()?),
+            bytes: reader.u64()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+use super::*;
+use crate::ManifestHeader;
+
+const SEGMENT: SegmentHeader = SegmentHeader {
+    segment: SegmentId(9),
+    salt: 0x0123_4567_89ab_cdef,
+    boot_id: 0x00112233_44556677_8899aabb_ccddeeff,
+    base: Lsn(1 << 20),
+    bytes: 1 << 20,
+};
+const MANIFEST: ManifestHeader = ManifestHeader {
+    number: 7,
+    salt: 0xfedc_ba98_7654_3210,
+    snapshot_bytes: 4096,
+};
+
+#[test]
+fn headers_survive_a_round_trip() {
+    assert_eq!(SegmentHeader::decode(&SEGMENT.encode()), Ok(SEGMENT));
+    assert_eq!(ManifestHeader::decode(&MANIFEST.encode()), Ok(MANIFEST));
+    let mut longer = SEGMENT.encode().to_vec();
+    longer.extend_from_slice(b"frames");
+    assert_eq!(SegmentHeader::decode(&longer), Ok(SEGMENT));
+}
+
+#[test]
+fn every_truncation_and_every_flipped_bit_is_refused() {
+    let segment = SEGMENT.encode();
+    let manifest = MANIFEST.encode();
+    for cut in 0..SEGMENT_HEADER_BYTES {
+        let fault = Err(HeaderFault::Truncated);
+        assert_eq!(SegmentHeader::decode(&segment[..cut]), fault);
+    }
+    for bit in 0..SEGMENT_HEADER_BYTES * 8 {
+        let flip = |mut bytes: [u8; 64]| {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            bytes
+        };
+        assert!(matches!(
+            SegmentHeader::decode(&flip(segment)),
+            Err(HeaderFault::Checksum { .. })
+        ));
+        assert!(matches!(
+            ManifestHeader::decode(&flip(manifest)),
+            Err(HeaderFault::Checksum { .. })
+        ));
+    }
+}
+
+#[test]
+fn one_kind_of_file_is_not_taken_for_another() {
+    let malformed = HeaderFault::Malformed;
+    assert_eq!(SegmentHeader::decode(&MANIFEST.encode()), Err(malformed));
+    assert_eq!(ManifestHeader::decode(&SEGMENT.encode()), Err(malformed));
+    assert_eq!(SegmentHeader::decode(&[0; 64]), Err(HeaderFault::Empty));
+}
+
+#[test]
+fn newer_versions_are_refused_by_name() {
+    for version in [2, 3, u32::MAX] {
+        let newer = Err(HeaderFault::NewerVersion(version));
+        let bytes = encode_header(SEGMENT_MAGIC, version, &[9; BODY_BYTES]);
+        assert_eq!(SegmentHeader::decode(&bytes), newer);
+        let bytes = encode_header(*b"KTMF", version, &[9; BODY_BYTES]);
+        assert_eq!(ManifestHeader::decode(&bytes).map(|_| SEGMENT), newer);
+    }
+    let bytes = encode_header(SEGMENT_MAGIC, 0, &[9; BODY_BYTES]);
+    assert_eq!(SegmentHeader::decode(&bytes), Err(HeaderFault::Malformed));
+}
+
+#[test]
+fn impossible_fields_are_malformed() {
+    let short = SegmentHeader {
+        bytes: 63,
+        ..SEGMENT
+    };
+    assert_eq!(
+        SegmentHeader::decode(&short.encode()),
+        Err(HeaderFault::Malformed)
+    );
+    let bytes = encode_header(*b"KTMF", 1, &[9; BODY_BYTES]);
+    assert_eq!(ManifestHeader::decode(&bytes), Err(HeaderFault::Malformed));
+}

@@ -1,0 +1,4 @@
+//! An annotated picture of a value file, for golden files and for people.
+
+/// Placeholder.
+pub fn dump_vlog() {}

@@ -1,0 +1,31 @@
+//! Value files: a header, records side by side, a footer. `docs/formats/vlog.md` is the specification.
+//!
+//! ```text
+//! header  0   8  magic
+//!         8   4  version
+//!         12  4  zero
+//!         16  8  file id
+//!         24  8  checksum of bytes 0..24, seeded with mix(file id, 0)
+//! record  0   8  checksum of bytes 8.. of the record, seeded with mix(file id, offset of the record)
+//!         8   8  hash of the key
+//!         16  4  stored bytes
+//!         20  4  raw bytes
+//!         24  1  codec
+//!         25  .. the value, stored
+//! footer  0   8  records
+//!         8   8  where the records end: the offset of the footer
+//!         16  24 the tail (see the klog footer)
+//! ```
+
+mod dump;
+mod record;
+
+pub use dump::dump_vlog;
+pub use record::{
+    RECORD_HEADER_BYTES, RecordHeader, VLOG_FOOTER_BYTES, VLOG_HEADER_BYTES, VLOG_VERSION,
+    VlogFooter, decode_vlog_header, encode_record, encode_vlog_header, open_record,
+    peek_record_bytes,
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! Header, records and footer of a value file.
+
+use kingtide_base::limits::VALUE_BYTES_MAX;
+use kingtide_base::{ByteReader, FileId, Truncated, checksum, checksum_mix};
+
+use crate::CodecId;
+use crate::block::{BlockFault, BlockPlace, compress_if_smaller, decompress};
+use crate::klog::{Tail, TailFault, open_tail, seal_tail};
+
+/// The newest version of vlog files that this build reads, and the one it writes.
+pub const VLOG_VERSION: u32 = 1;
+/// The length of the file header in bytes: the offset of the first record.
+pub const VLOG_HEADER_BYTES: usize = 32;
+/// The length of a record's header in bytes.
+pub const RECORD_HEADER_BYTES: usize = 25;
+/// The length of the footer of version 1 in bytes.
+pub const VLOG_FOOTER_BYTES: usize = 40;
+const VLOG_MAGIC: [u8; 8] = *b"KTVLOG\r\n";
+
+const _: () = assert!(VALUE_BYTES_MAX + RECORD_HEADER_BYTES < u32::MAX as usize);
+
+/// The first bytes of the value file `file`.
+#[must_use]
+pub fn encode_vlog_header(file: FileId) -> [u8; VLOG_HEADER_BYTES] {
+    let mut target = [0; VLOG_HEADER_BYTES];
+    target[..8].copy_from_slice(&VLOG_MAGIC);
+    target[8..12].copy_from_slice(&VLOG_VERSION.to_le_bytes());
+    target[16..24].copy_from_slice(&file.0.to_le_bytes());
+    let sum = checksum(&target[..24], checksum_mix(file.0, 0));
+    target[24..].copy_from_slice(&sum.to_le_bytes());
+    target
+}
+
+/// Verifies that `bytes` begin with the header of `file`.
+///
+/// # Errors
+/// [`TailFault::Newer`] for an intact header of a newer version, [`TailFault::Damaged`] for anything else.
+pub fn decode_vlog_header(bytes: &[u8], file: FileId) -> Result<(), TailFault> {
+    let header = bytes
+        .first_chunk::<VLOG_HEADER_BYTES>()
+        .ok_or(BlockFault::malformed("file too short for its header"))?;
+    let mut reader = ByteReader::new(header);
+    let mut read = || -> Result<_, Truncated> {
+        Ok((
+            reader.u64()?,
+            reader.u32()?,
+            reader.u32()?,
+            reader.u64()?,
+            reader.u64()?,
+        ))
+    };
+    let (magic, version, reserved, id, expected) =
+        read().map_err(|Truncated| BlockFault::malformed("file header"))?;
+    let wanted = u64::from_le_bytes(VLOG_MAGIC);
+    if magic != wanted {
+        return Err(BlockFault::mismatch("magic number of the header", wanted, magic).into());
+    }
+    let found = checksum(&header[..24], checksum_mix(file.0, 0));
+    if expected != found {
+        return Err(BlockFault::mismatch("header checksum", expected, found).into());
+    }
+    if version > VLOG_VERSION {
+        return Err(TailFault::Newer(version));
+    }
+    if version != VLOG_VERSION || reserved != 0 || id != file.0 {
+        return Err(BlockFault::malformed("fields of the file header").into());
+    }
+    Ok(())
+}
+
+/// A verified record, less its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordHeader {
+    /// The checksum that the record carries, and has.
+    pub checksum: u64,
+    /// The hash of the key that the value belongs to.
+    pub key_hash: u64,
+    /// The length of the stored value in bytes.
+    pub stored_bytes: u32,
+    /// The length of the value in bytes.
+    pub raw_bytes: u32,
+    /// How the value is compressed.
+    pub codec: CodecId,
+}
+
+/// Appends the record of `value` to `target`, compressed when that pays; the length of the record in bytes.
+/// The caller keeps the limit of values.
+pub fn encode_record(
+    target: &mut Vec<u8>,
+    codec: CodecId,
+    key_hash: u64,
+    value: &[u8],
+    place: BlockPlace,
+) -> u32 {
+    debug_assert!(value.len() <= VALUE_BYTES_MAX);
+    let start = target.len();
+    target.resize(start + RECORD_HEADER_BYTES, 0);
+    let used = compress_if_smaller(codec, value, target);
+    let record = &mut target[start..];
+    let stored_bytes = (record.len() - RECORD_HEADER_BYTES) as u32;
+    record[8..16].copy_from_slice(&key_hash.to_le_bytes());
+    record[16..20].copy_from_slice(&stored_bytes.to_le_bytes());
+    record[20..24].copy_from_slice(&(value.len() as u32).to_le_bytes());
+    record[24] = used as u8;
+    let sum = checksum(&record[8..], place.seed());
+    record[..8].copy_from_slice(&sum.to_le_bytes());
+    record.len() as u32
+}
+
+/// The length of the record that begins with `header`, header included, as the header claims (not yet verified).
+#[must_use]
+pub fn peek_record_bytes(header: &[u8]) -> Option<u64> {
+    let stored = header.get(16..20)?;
+    let stored = u32::from_le_bytes([stored[0], stored[1], stored[2], stored[3]]);
+    Some(u64::from(stored) + RECORD_HEADER_BYTES as u64)
+}
+
+/// Verifies the record `bytes` (all of it and nothing else) and replaces the content of `target` by its value.
+///
+/// # Errors
+/// When the record fails its checksum, contradicts itself, or does not decompress.
+pub fn open_record(
+    bytes: &[u8],
+    place: BlockPlace,
+    target: &mut Vec<u8>,
+) -> Result<RecordHeader, BlockFault> {
+    let Some((head, stored)) = bytes.split_at_checked(RECORD_HEADER_BYTES) else {
+        return Err(BlockFault::malformed("record shorter than its header"));
+    };
+    let mut reader = ByteReader::new(head);
+    let mut read = || -> Result<_, Truncated> {
+        Ok((
+            reader.u64()?,
+            reader.u64()?,
+            reader.u32()?,
+            reader.u32()?,
+            reader.u8()?,
+        ))
+    };
+    let (expected, key_hash, stored_bytes, raw_bytes, codec) =
+        read().map_err(|Truncated| BlockFault::malformed("record header"))?;
+    let found = checksum(&bytes[8..], place.seed());
+    if expected != found {
+        return Err(BlockFault::mismatch("record checksum", expected, found));
+    }
+    if stored_bytes as usize != stored.len() {
+        return Err(BlockFault::mismatch(
+            "record length",
+            u64::from(stored_bytes),
+            stored.len() as u64,
+        ));
+    }
+    if raw_bytes as usize > VALUE_BYTES_MAX {
+        return Err(BlockFault::malformed("value longer than any may be"));
+    }
+    let codec = CodecId::from_byte(codec).ok_or(BlockFault::malformed("unknown codec"))?;
+    decompress(codec, stored, raw_bytes as usize, target)?;
+    Ok(RecordHeader {
+        checksum: expected,
+        key_hash,
+        stored_bytes,
+        raw_bytes,
+        codec,
+    })
+}
+
+/// What the footer says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VlogFooter {
+    /// Records in the file.
+    pub records: u64,
+}
+
+impl VlogFooter {
+    /// How vlog footers end.
+    pub const TAIL: Tail = Tail {
+        magic: VLOG_MAGIC,
+        version: VLOG_VERSION,
+        footer_bytes: VLOG_FOOTER_BYTES,
+    };
+
+    /// The footer of `file`, to be written at `offset`, and its checksum.
+    #[must_use]
+    pub fn encode(&self, file: FileId, offset: u64) -> (Vec<u8>, u64) {
+        let mut target = Vec::with_capacity(VLOG_FOOTER_BYTES);
+        target.extend_from_slice(&self.records.to_le_bytes());
+        target.extend_from_slice(&offset.to_le_bytes());
+        let sum = seal_tail(&mut target, &Self::TAIL, file, offset);
+        (target, sum)
+    }
+
+    /// Reads the footer at the end of `bytes` (the end of a file of `file_bytes` bytes), and its checksum.
+    ///
+    /// # Errors
+    /// As for klog footers; also when the records do not end at the footer.
+    pub fn decode(bytes: &[u8], file: FileId, file_bytes: u64) -> Result<(Self, u64), TailFault> {
+        let (fields, sum) = open_tail(bytes, &Self::TAIL, file, file_bytes)?;
+        let mut reader = ByteReader::new(fields);
+        let mut read = || -> Result<_, Truncated> { Ok((reader.u64()?, reader.u64()?)) };
+        let (records, end) =
+            read().map_err(|Truncated| BlockFault::malformed("fields of the footer"))?;
+        if file_bytes.checked_sub(VLOG_FOOTER_BYTES as u64) != Some(end) {
+            return Err(BlockFault::mismatch("end of the records", file_bytes, end).into());
+        }
+        Ok((Self { records }, sum))
+    }
+}

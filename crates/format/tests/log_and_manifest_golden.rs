@@ -1,0 +1,248 @@
+//! Goal: the bytes of a log segment and of a manifest stay what they are in testdata/format-v1. Method: build a small
+//! file of each kind, compare bytes and annotated dump with the golden files. `KINGTIDE_BLESS=1` rewrites them, which
+//! is right only together with a new format version and its page in docs/formats.
+
+use std::{env, fs, path::PathBuf};
+
+use kingtide_base::{EntryKind, FamilyId, FileId, Lsn, SegmentId, SeqNo};
+use kingtide_format::{
+    Edit, FrameHeader, FrameKind, HeaderFault, MANIFEST_HEADER_BYTES, ManifestHeader, Op,
+    SEGMENT_HEADER_BYTES, SegmentHeader, TableMeta, ValueFileMeta, ValueFileUse, dump_manifest,
+    dump_segment, encode_edits, push_frame, write_op, write_section_header,
+};
+
+const SALT: u64 = 0x7469_6465_7469_6465;
+
+fn golden(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../testdata/format-v1")
+        .join(name)
+}
+
+/// Compares `bytes` with the golden file `name`, or replaces it when blessing.
+fn check(name: &str, bytes: &[u8]) {
+    let path = golden(name);
+    if env::var_os("KINGTIDE_BLESS").is_some_and(|value| value == "1") {
+        fs::write(&path, bytes).expect("testdata is writable when blessing");
+    }
+    let expected = fs::read(&path).unwrap_or_default();
+    assert!(
+        expected == bytes,
+        "{name} has changed; the format may not without a new version. Now:\n{}",
+        String::from_utf8_lossy(bytes)
+    );
+}
+
+/// A file under construction: frames at the position that follows from where they stand.
+struct Frames {
+    bytes: Vec<u8>,
+    base: u64,
+    durable: Lsn,
+}
+
+impl Frames {
+    fn push(&mut self, kind: FrameKind, sequence: u64, payload: &[u8]) {
+        let position = self.position();
+        let header = FrameHeader {
+            payload_bytes: u32::try_from(payload.len()).expect("golden payloads are short"),
+            kind,
+            sequence: SeqNo(sequence),
+            durable: self.durable,
+        };
+        push_frame(&mut self.bytes, &header, payload, SALT, position);
+    }
+
+    fn position(&self) -> Lsn {
+        Lsn(self.base + (self.bytes.len() - SEGMENT_HEADER_BYTES) as u64)
+    }
+}
+
+fn section(record: &mut Vec<u8>, family: u32, ops: &[Op<'_>]) {
+    let mut buffer = Vec::new();
+    for op in ops {
+        write_op(&mut buffer, op);
+    }
+    let count = u32::try_from(ops.len()).expect("few");
+    write_section_header(record, FamilyId(family), count, buffer.len() as u64);
+    record.extend_from_slice(&buffer);
+}
+
+const fn op<'a>(kind: EntryKind, key: &'a [u8], value: &'a [u8]) -> Op<'a> {
+    Op {
+        kind,
+        key,
+        value,
+        expires_at: 0,
+    }
+}
+
+/// A commit over two families, one in three parts, a mark, the end of the segment, and an unused rest.
+fn segment() -> Vec<u8> {
+    let header = SegmentHeader {
+        segment: SegmentId(3),
+        salt: SALT,
+        boot_id: 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff,
+        base: Lsn(2048),
+        bytes: 512,
+    };
+    let mut frames = Frames {
+        bytes: header.encode().to_vec(),
+        base: header.base.0,
+        durable: Lsn(2048),
+    };
+    let mut record = Vec::new();
+    let expiring = Op {
+        expires_at: 1_900_000_000,
+        ..op(EntryKind::Put, b"berth", b"12")
+    };
+    let default = [op(EntryKind::Put, b"harbour", b"open"), expiring];
+    section(&mut record, 0, &default);
+    let gone = [
+        op(EntryKind::Delete, b"ebb", b""),
+        op(EntryKind::SingleDelete, b"neap", b""),
+    ];
+    section(&mut record, 300, &gone);
+    frames.push(FrameKind::Commit, 41, &record);
+    let mut record = Vec::new();
+    section(&mut record, 0, &[op(EntryKind::Put, b"k", &[b'v'; 40])]);
+    frames.push(FrameKind::PartFirst, 42, &record[..20]);
+    frames.push(FrameKind::PartMiddle, 42, &record[20..40]);
+    frames.push(FrameKind::PartLast, 42, &record[40..]);
+    frames.durable = frames.position();
+    frames.push(FrameKind::Mark, 42, b"");
+    frames.push(FrameKind::SegmentEnd, 42, b"");
+    frames.bytes.resize(512, 0);
+    frames.bytes
+}
+
+fn table(file: u64, smallest: &[u8], largest: &[u8]) -> TableMeta {
+    TableMeta {
+        file: FileId(file),
+        file_bytes: 8192,
+        footer_checksum: 0x0102_0304_0506_0708,
+        smallest: smallest.to_vec(),
+        largest: largest.to_vec(),
+        sequence_min: SeqNo(1),
+        sequence_max: SeqNo(40),
+        entries: 100,
+        tombstones: 3,
+        raw_bytes: 20_000,
+        value_files: vec![ValueFileUse {
+            file: FileId(5),
+            records: 10,
+            bytes: 10_240,
+        }],
+    }
+}
+
+/// Every kind of edit, in an order that makes sense.
+fn batches() -> [Vec<Edit>; 2] {
+    let family = FamilyId(1);
+    let snapshot = vec![
+        Edit::NextFileId(FileId(9)),
+        Edit::NextFamilyId(FamilyId(3)),
+        Edit::LogStart {
+            segment: SegmentId(3),
+            sequence: SeqNo(40),
+            position: Lsn(2048),
+        },
+        Edit::LogDurable(Lsn(2048)),
+        Edit::AddValueFile(ValueFileMeta {
+            file: FileId(5),
+            file_bytes: 12_288,
+            footer_checksum: 0x1112_1314_1516_1718,
+            records: 10,
+        }),
+        Edit::AddFamily {
+            id: family,
+            name: "tides".to_owned(),
+            options: vec![("sync".to_owned(), "full".to_owned())],
+        },
+        Edit::FlushedThrough {
+            family,
+            sequence: SeqNo(40),
+        },
+        Edit::AddTable {
+            family,
+            level: 1,
+            meta: table(6, b"ebb", b"neap"),
+        },
+    ];
+    let changes = vec![
+        Edit::MoveTable {
+            family,
+            from: 1,
+            to: 2,
+            file: FileId(6),
+        },
+        Edit::RemoveTable {
+            family,
+            level: 2,
+            file: FileId(6),
+        },
+        Edit::RemoveValueFile(FileId(5)),
+        Edit::SetFamilyOptions {
+            id: family,
+            options: Vec::new(),
+        },
+        Edit::RenameFamily {
+            id: family,
+            name: "currents".to_owned(),
+        },
+        Edit::DropFamily { id: family },
+    ];
+    [snapshot, changes]
+}
+
+/// A snapshot, one batch of changes, and the mark that witnesses it.
+fn manifest() -> Vec<u8> {
+    let mut frames = Frames {
+        bytes: vec![0; MANIFEST_HEADER_BYTES],
+        base: MANIFEST_HEADER_BYTES as u64,
+        durable: Lsn(0),
+    };
+    let [snapshot, changes] = batches();
+    frames.push(FrameKind::Edit, 1, &encode_edits(&snapshot));
+    let header = ManifestHeader {
+        number: 7,
+        salt: SALT,
+        snapshot_bytes: (frames.bytes.len() - MANIFEST_HEADER_BYTES) as u64,
+    };
+    frames.bytes[..MANIFEST_HEADER_BYTES].copy_from_slice(&header.encode());
+    frames.durable = frames.position();
+    frames.push(FrameKind::Edit, 2, &encode_edits(&changes));
+    frames.durable = frames.position();
+    frames.push(FrameKind::Mark, 2, b"");
+    frames.bytes
+}
+
+#[test]
+fn a_log_segment_is_what_it_was() {
+    let bytes = segment();
+    check("segment.txt", dump_segment(&bytes).as_bytes());
+    check("segment.wal", &bytes);
+}
+
+#[test]
+fn a_manifest_is_what_it_was() {
+    let bytes = manifest();
+    check("manifest.txt", dump_manifest(&bytes).as_bytes());
+    check("MANIFEST-000007", &bytes);
+}
+
+/// A file of the next version, as that version must write it to be recognised: same magic, place and checksum.
+#[test]
+fn newer_golden_files_are_refused_as_newer() {
+    for (name, bytes) in [("segment", segment()), ("manifest", manifest())] {
+        let mut newer = bytes;
+        newer[4..8].copy_from_slice(&2_u32.to_le_bytes());
+        let sum = kingtide_base::checksum(&newer[..56], 0);
+        newer[56..64].copy_from_slice(&sum.to_le_bytes());
+        let fault = match name {
+            "segment" => SegmentHeader::decode(&newer).expect_err("newer"),
+            _ => ManifestHeader::decode(&newer).expect_err("newer"),
+        };
+        assert_eq!(fault, HeaderFault::NewerVersion(2));
+        assert!(dump_segment(&newer).starts_with("no segment: "));
+    }
+}

@@ -1,0 +1,95 @@
+//! The log's keeper: one thread that keeps the tail supplied, so that writers never wait for the file system.
+//!
+//! It is nudged when the tail comes near the end of its window or segment, and when an interval sync falls due; when
+//! the log has been quiet for a while it leaves a durable mark in it and gives back spare segments.
+
+use std::{sync::Weak, time::Duration};
+
+use kingtide_base::Lsn;
+use kingtide_env::Env;
+
+use crate::{engine::Engine, write::Pipeline};
+
+/// How long the log must be quiet before it counts as idle.
+const QUIET: Duration = Duration::from_millis(100);
+/// How often an idle keeper looks around.
+const IDLE_PERIOD: Duration = Duration::from_secs(5);
+/// Log bytes, as a multiple of a family's write buffer, at which the family that holds the log back is flushed.
+const LOG_BUFFERS_MAX: u64 = 4;
+/// Log bytes that are always allowed.
+const LOG_BYTES_ALLOWED: u64 = 256 << 20;
+
+/// Runs until the signal is stopped.
+pub(super) fn run(pipeline: &Pipeline, env: &dyn Env, engine: &Weak<Engine>) {
+    let mut seen = Lsn::ZERO;
+    let mut is_idle = false;
+    loop {
+        supply(pipeline);
+        if let Some(due) = pipeline.keeper.sync_due()
+            && env.monotonic_nanos() >= due
+        {
+            pipeline.keeper.clear_sync_due();
+            // A failure stops the log; the next write reports it.
+            let _ = pipeline.sync_log();
+        }
+        let position = pipeline.order.lock().log.tail.position();
+        if position == seen && !is_idle {
+            is_idle = true;
+            settle(pipeline, engine);
+            // The mark itself moves the tail.
+            seen = pipeline.order.lock().log.tail.position();
+        } else if position != seen {
+            is_idle = false;
+            seen = position;
+            relieve(engine);
+        }
+        let timeout = match pipeline.keeper.sync_due() {
+            Some(due) => Duration::from_nanos(due.saturating_sub(env.monotonic_nanos())).min(QUIET),
+            None if is_idle => IDLE_PERIOD,
+            None => QUIET,
+        };
+        if !pipeline.keeper.wait(timeout) {
+            return;
+        }
+    }
+}
+
+/// Prepares windows and a blank.
+fn supply(pipeline: &Pipeline) {
+    loop {
+        let claimed = pipeline.order.lock().log.tail.claim_window();
+        match claimed {
+            Some((segment, offset)) => segment.prepare_window(offset),
+            None => break,
+        }
+    }
+    // When space is short, the commit that needs it reports it.
+    let _ = pipeline.prepare_blank();
+}
+
+/// The log is quiet: leave a witness of what is durable, give back what an idle log does not need.
+fn settle(pipeline: &Pipeline, engine: &Weak<Engine>) {
+    pipeline.write_mark();
+    let spare = pipeline.order.lock().log.tail.shrink();
+    if let Some(engine) = engine.upgrade() {
+        engine.remove_segments(spare);
+        // Readers may have let go of dead tables; what fails is tried again later.
+        let _ = engine.sweep_files();
+    }
+}
+
+/// Flushes the family that holds the log back, when the log has grown long.
+fn relieve(engine: &Weak<Engine>) {
+    let Some(engine) = engine.upgrade() else { return };
+    let bytes = engine.pipeline.order.lock().log.tail.retained_bytes();
+    if bytes < LOG_BYTES_ALLOWED {
+        return;
+    }
+    let Some(holder) = engine.log_needed(None).holder else { return };
+    let buffer_bytes = holder.options.write_buffer_bytes as u64;
+    let current = holder.load_full();
+    if bytes >= buffer_bytes.saturating_mul(LOG_BUFFERS_MAX) && current.sealed.is_empty() {
+        // Best effort: a full queue of memtables is being flushed already.
+        let _ = engine.pipeline.rotate(&holder, &current.active, (0, 0));
+    }
+}

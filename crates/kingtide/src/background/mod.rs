@@ -1,0 +1,14 @@
+//! Background work: threads that flush, merge tables, merge memtable runs, and keep the log.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `scheduler` | what waits to be done, who does it, and when everything is done |
+//! | `keeper` | the log's keeper: windows and blanks ahead of the tail, interval syncs, marks |
+//!
+//! Flushes go before merges, because writers wait for them. A failed flush or merge is tried again after a pause: its
+//! inputs are untouched.
+
+mod keeper;
+mod scheduler;
+
+pub(crate) use scheduler::{Background, Task};

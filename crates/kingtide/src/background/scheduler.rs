@@ -1,0 +1,279 @@
+//! What waits to be done. One queue per kind of work, families in it at most once; a pool of threads per kind.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use kingtide_env::{
+    JoinHandle,
+    sync::{Condvar, Mutex},
+};
+
+use super::keeper;
+use crate::{
+    compaction::run::{MergeOutcome, Wanted, merge_once, wants_merge},
+    engine::Engine,
+    error::{Error, ErrorKind, Result},
+    family::Family,
+    flush::flush_oldest,
+    write::Attention,
+};
+
+/// The pause before failed work is tried again.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// Runs that a memtable keeps without being merged in the background.
+const RUNS_KEPT: usize = 8;
+
+/// A kind of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// Write the oldest sealed memtable to tables.
+    Flush,
+    /// Merge tables as the policy wants.
+    Merge,
+    /// Merge the runs of the active memtable.
+    MergeRuns,
+}
+
+#[derive(Default)]
+struct Queues {
+    flush: VecDeque<Arc<Family>>,
+    merge: VecDeque<Arc<Family>>,
+    merge_runs: VecDeque<Arc<Family>>,
+    running: usize,
+    is_stopping: bool,
+    /// The last background failure since the last success, for callers that wait for work to be done.
+    failure: Option<(ErrorKind, Arc<str>)>,
+}
+
+impl Queues {
+    fn queue(&mut self, task: Task) -> &mut VecDeque<Arc<Family>> {
+        match task {
+            Task::Flush => &mut self.flush,
+            Task::Merge => &mut self.merge,
+            Task::MergeRuns => &mut self.merge_runs,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.running == 0 && self.flush.is_empty() && self.merge.is_empty()
+    }
+}
+
+/// See the module.
+pub(crate) struct Background {
+    queues: Mutex<Queues>,
+    work: Condvar,
+    idle: Condvar,
+    threads: Mutex<Vec<JoinHandle>>,
+}
+
+impl Background {
+    /// Nothing to do and no threads yet.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            queues: Mutex::default(),
+            work: Condvar::new(),
+            idle: Condvar::new(),
+            threads: Mutex::default(),
+        })
+    }
+
+    /// Starts the threads for `engine`.
+    ///
+    /// # Errors
+    /// `Io` when the system has no thread to give.
+    pub(crate) fn start(self: &Arc<Self>, engine: &Arc<Engine>) -> Result<()> {
+        let cores = engine.env.parallelism();
+        let flushers = match engine.options.flush_threads {
+            0 => (cores / 2).clamp(1, 4),
+            count => count,
+        };
+        let mergers = engine.options.compaction_threads.max(1);
+        for index in 0..flushers {
+            self.spawn(engine, &format!("kt-flush-{index}"), &[Task::Flush, Task::MergeRuns])?;
+        }
+        for index in 0..mergers {
+            self.spawn(engine, &format!("kt-merge-{index}"), &[Task::Merge])?;
+        }
+        let keeper_engine = Arc::downgrade(engine);
+        let pipeline = Arc::clone(&engine.pipeline);
+        let env = Arc::clone(&engine.env);
+        let body = Box::new(move || keeper::run(&pipeline, env.as_ref(), &keeper_engine));
+        self.keep(engine.env.spawn("kt-log", body))
+    }
+
+    fn spawn(
+        self: &Arc<Self>,
+        engine: &Arc<Engine>,
+        name: &str,
+        tasks: &'static [Task],
+    ) -> Result<()> {
+        let background = Arc::clone(self);
+        let weak = Arc::downgrade(engine);
+        self.keep(engine.env.spawn(name, Box::new(move || background.run(&weak, tasks))))
+    }
+
+    fn keep(&self, thread: std::io::Result<JoinHandle>) -> Result<()> {
+        let thread = thread.map_err(|error| {
+            Error::new(ErrorKind::Io, format!("cannot start a background thread: {error}"))
+        })?;
+        self.threads.lock().push(thread);
+        Ok(())
+    }
+
+    /// Asks for work on `family`.
+    pub(crate) fn schedule(&self, task: Task, family: &Arc<Family>) {
+        let mut queues = self.queues.lock();
+        let queue = queues.queue(task);
+        if !queue.iter().any(|queued| Arc::ptr_eq(queued, family)) {
+            queue.push_back(Arc::clone(family));
+            self.work.notify_all();
+        }
+    }
+
+    /// Asks for a merge if the policy wants one.
+    pub(crate) fn schedule_merge(&self, family: &Arc<Family>) {
+        if wants_merge(family) {
+            self.schedule(Task::Merge, family);
+        }
+    }
+
+    /// Asks for a merge of memtable runs when iterators would have to look at many.
+    pub(crate) fn note_runs(&self, family: &Arc<Family>) {
+        if family.load().active.table.run_count() > RUNS_KEPT {
+            self.schedule(Task::MergeRuns, family);
+        }
+    }
+
+    fn run(&self, engine: &Weak<Engine>, tasks: &[Task]) {
+        loop {
+            let Some((task, family)) = self.next(tasks) else { return };
+            let Some(engine) = engine.upgrade() else { return };
+            let outcome = self.perform(&engine, task, &family);
+            drop(engine);
+            self.finish(task, &family, outcome);
+        }
+    }
+
+    fn next(&self, tasks: &[Task]) -> Option<(Task, Arc<Family>)> {
+        let mut queues = self.queues.lock();
+        loop {
+            if queues.is_stopping {
+                return None;
+            }
+            for task in tasks {
+                if let Some(family) = queues.queue(*task).pop_front() {
+                    queues.running += 1;
+                    return Some((*task, family));
+                }
+            }
+            queues = self.work.wait(queues);
+        }
+    }
+
+    fn perform(&self, engine: &Engine, task: Task, family: &Arc<Family>) -> Result<()> {
+        if family.is_dropped() {
+            return Ok(());
+        }
+        match task {
+            Task::Flush => {
+                while flush_oldest(engine, family).inspect_err(|error| {
+                    engine.pipeline.stall.note_failure(error);
+                })? {
+                    self.schedule_merge(family);
+                }
+                Ok(())
+            }
+            Task::Merge => {
+                let is_stopping = || self.queues.lock().is_stopping;
+                while merge_once(engine, family, Wanted::MostUrgent, &is_stopping)?
+                    == MergeOutcome::Merged
+                {}
+                Ok(())
+            }
+            Task::MergeRuns => {
+                let memory = Arc::clone(&family.load().active);
+                while memory.table.run_count() > RUNS_KEPT {
+                    let boundaries = engine.snapshots.boundaries(|| engine.visible());
+                    if !memory.table.merge_runs(&boundaries) {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(&self, task: Task, family: &Arc<Family>, outcome: Result<()>) {
+        let mut queues = self.queues.lock();
+        match outcome {
+            Ok(()) => queues.failure = None,
+            Err(error) => {
+                let is_final = error.kind() == ErrorKind::ReopenRequired;
+                queues.failure = Some((error.kind(), error.to_string().into()));
+                self.idle.notify_all();
+                if !is_final && !queues.is_stopping {
+                    // The pause also ends with a stop; other work of this thread waits that long.
+                    queues = self.work.wait_timeout(queues, RETRY_PAUSE).0;
+                    let queue = queues.queue(task);
+                    if !queue.iter().any(|queued| Arc::ptr_eq(queued, family)) {
+                        queue.push_back(Arc::clone(family));
+                    }
+                }
+            }
+        }
+        queues.running -= 1;
+        self.work.notify_all();
+        if queues.is_idle() {
+            self.idle.notify_all();
+        }
+    }
+
+    /// Waits until no flush or merge is queued or running.
+    ///
+    /// # Errors
+    /// The failure of background work that keeps failing.
+    pub(crate) fn wait_idle(&self) -> Result<()> {
+        let mut queues = self.queues.lock();
+        loop {
+            if let Some((kind, message)) = &queues.failure {
+                return Err(Error::new(*kind, message.to_string()));
+            }
+            if queues.is_idle() {
+                return Ok(());
+            }
+            queues = self.idle.wait(queues);
+        }
+    }
+
+    /// Stops: running work ends at its next checkpoint, queued work is forgotten, threads end.
+    pub(crate) fn stop(&self, engine: &Engine) {
+        {
+            let mut queues = self.queues.lock();
+            queues.is_stopping = true;
+            queues.flush.clear();
+            queues.merge.clear();
+            queues.merge_runs.clear();
+            self.work.notify_all();
+            self.idle.notify_all();
+        }
+        engine.pipeline.keeper.stop();
+        for thread in std::mem::take(&mut *self.threads.lock()) {
+            // A panic of a background thread has been reported by its hook; closing goes on.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Attention for Background {
+    fn sealed(&self, family: &Arc<Family>) {
+        self.schedule(Task::Flush, family);
+    }
+
+    fn many_runs(&self, family: &Arc<Family>) {
+        self.schedule(Task::MergeRuns, family);
+    }
+}

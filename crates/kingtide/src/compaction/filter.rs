@@ -1,0 +1,127 @@
+//! Which versions a flush or a merge leaves out: those that no snapshot, present or future, can tell from absence.
+//!
+//! The live snapshots and the newest visible sequence number, ascending, are the *boundaries*. They cut the sequence
+//! numbers into stripes: all versions of a key in one stripe look alike to every boundary at or above the stripe, which
+//! sees only the newest of them.
+//!
+//! ```text
+//!   boundaries        3              7        9 (visible)
+//!   stripes      0    |      1       |    2   |   beyond: not yet visible, always kept
+//!   versions   1   3     5   6   7      8       10
+//!   kept           *             *      *        *
+//! ```
+//!
+//! 1. A version beyond the last boundary is kept: snapshots yet to be taken may fall anywhere behind it.
+//! 2. A version with a newer one in its stripe is dropped.
+//! 3. An expired put, once it is expired for the clock of the oldest live snapshot and so for all, is a tombstone.
+//! 4. A tombstone in the lowest stripe of a merge into the bottom hides only what rule 2 drops, or nothing: dropped.
+//! 5. Every other tombstone is kept, because it may hide a version below; an expired put is rewritten as one.
+//!
+//! Range deletes and merge operands are reserved: they are kept, and decide nothing about other versions.
+//! `SingleDelete` is a `Delete` here; that it may vanish together with its put is not used yet.
+//!
+//! A snapshot that is taken while the merge runs is at or above the last boundary, so the rules hold for it too, if the
+//! boundaries come from [`SnapshotRegistry::boundaries`](crate::snapshot::SnapshotRegistry::boundaries). Not decided
+//! here: what counts as the bottom, and what happens to separated values that are dropped.
+
+use std::cmp::Ordering;
+
+use kingtide_base::{EntryKind, KeyOrder, SeqNo};
+
+use crate::read::iter::mvcc::is_expired;
+
+/// What becomes of one version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// Written as it is.
+    Keep,
+    /// Written as a `Delete` of the same key and sequence number, without value and expiry.
+    KeepAsDelete,
+    /// Left out.
+    Drop,
+}
+
+/// Decides version by version, in cursor order (keys ascending, for one key the newest first). All versions of a key
+/// that take part in the merge must pass through one filter.
+pub(crate) struct VersionFilter {
+    order: KeyOrder,
+    /// Ascending, without repetition.
+    boundaries: Vec<SeqNo>,
+    is_bottom: bool,
+    now_for_expiry: i64,
+    /// The key of the last version; counts only while `stripe` is set.
+    key: Vec<u8>,
+    /// The stripe of the last version of `key` that was not beyond the boundaries.
+    stripe: Option<usize>,
+}
+
+impl VersionFilter {
+    /// A filter for one pass. `boundaries`: live snapshots and the newest visible number; without any, everything is
+    /// kept. `is_bottom`: no version of the keys in this pass exists that is older than this pass and not in it.
+    /// `now_for_expiry`: Unix seconds that no live or future snapshot's clock is behind.
+    pub(crate) fn new(
+        order: KeyOrder,
+        mut boundaries: Vec<SeqNo>,
+        is_bottom: bool,
+        now_for_expiry: i64,
+    ) -> Self {
+        boundaries.sort_unstable();
+        boundaries.dedup();
+        Self {
+            order,
+            boundaries,
+            is_bottom,
+            now_for_expiry,
+            key: Vec::new(),
+            stripe: None,
+        }
+    }
+
+    /// What becomes of the next version.
+    #[inline]
+    pub(crate) fn keep(
+        &mut self,
+        key: &[u8],
+        sequence: SeqNo,
+        kind: EntryKind,
+        expires_at: i64,
+    ) -> Decision {
+        self.turn_to(key);
+        let is_tombstone = match kind {
+            EntryKind::RangeDelete | EntryKind::Merge => return Decision::Keep,
+            EntryKind::Delete | EntryKind::SingleDelete => true,
+            EntryKind::Put => false,
+        };
+        let stripe = self.boundaries.partition_point(|bound| *bound < sequence);
+        if stripe == self.boundaries.len() {
+            return Decision::Keep;
+        }
+        if self.stripe == Some(stripe) {
+            return Decision::Drop;
+        }
+        debug_assert!(self.stripe.is_none_or(|newer| newer > stripe));
+        self.stripe = Some(stripe);
+        let is_expired = !is_tombstone && is_expired(expires_at, self.now_for_expiry);
+        if (is_tombstone || is_expired) && self.is_bottom && stripe == 0 {
+            Decision::Drop
+        } else if is_expired {
+            Decision::KeepAsDelete
+        } else {
+            Decision::Keep
+        }
+    }
+
+    /// Forgets the last key's stripe if `key` is another one.
+    #[inline]
+    fn turn_to(&mut self, key: &[u8]) {
+        if self.stripe.is_some() && self.order.compare(&self.key, key) == Ordering::Equal {
+            return;
+        }
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.stripe = None;
+    }
+}
+
+#[cfg(test)]
+mod tests;

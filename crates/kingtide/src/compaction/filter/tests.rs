@@ -1,0 +1,196 @@
+//! Goal: no snapshot, live or future, reads anything else after a pass than before it, and what it could drop is
+//! dropped. Method: all small histories of one key, with all sets of snapshots.
+
+use kingtide_base::built_in_comparator;
+
+use super::*;
+
+/// The clock of the oldest snapshot; another snapshot reads at `CLOCK_LATER`.
+const CLOCK: i64 = 10;
+const CLOCK_LATER: i64 = 12;
+const SEQUENCE_MAX: u64 = 6;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Version {
+    sequence: u64,
+    kind: EntryKind,
+    expires_at: i64,
+}
+
+const SHAPES: [(EntryKind, i64); 5] = [
+    (EntryKind::Put, 0),
+    (EntryKind::Put, CLOCK),
+    (EntryKind::Put, CLOCK_LATER),
+    (EntryKind::Delete, 0),
+    (EntryKind::SingleDelete, 0),
+];
+
+/// All histories of at most four versions with distinct sequence numbers from 2 on, newest first.
+fn histories() -> Vec<Vec<Version>> {
+    let mut all = vec![Vec::new()];
+    for sequence in 2..=SEQUENCE_MAX {
+        for shorter in all.clone() {
+            if shorter.len() == 4 {
+                continue;
+            }
+            for (kind, expires_at) in SHAPES {
+                let version = Version {
+                    sequence,
+                    kind,
+                    expires_at,
+                };
+                all.push([&[version], &shorter[..]].concat());
+            }
+        }
+    }
+    all
+}
+
+/// The sequence number of the version that decides, if it is a value.
+fn read(history: &[Version], snapshot: u64, now: i64) -> Option<u64> {
+    let version = history
+        .iter()
+        .find(|version| version.sequence <= snapshot)?;
+    let is_live =
+        version.kind == EntryKind::Put && (version.expires_at == 0 || version.expires_at > now);
+    is_live.then_some(version.sequence)
+}
+
+fn pass(history: &[Version], boundaries: &[SeqNo], is_bottom: bool) -> Vec<Version> {
+    let order = KeyOrder::BYTEWISE;
+    let mut filter = VersionFilter::new(order, boundaries.to_vec(), is_bottom, CLOCK);
+    let mut kept = Vec::new();
+    for version in history {
+        match filter.keep(
+            b"k",
+            SeqNo(version.sequence),
+            version.kind,
+            version.expires_at,
+        ) {
+            Decision::Keep => kept.push(*version),
+            Decision::KeepAsDelete => kept.push(Version {
+                kind: EntryKind::Delete,
+                expires_at: 0,
+                ..*version
+            }),
+            Decision::Drop => {}
+        }
+    }
+    kept
+}
+
+/// Checks one history under one set of boundaries, the last of which is the visible number.
+fn check(history: &[Version], boundaries: &[SeqNo], is_bottom: bool) {
+    let what = || format!("{history:?}, boundaries {boundaries:?}, bottom {is_bottom}");
+    let kept = pass(history, boundaries, is_bottom);
+    // Above the bottom an older version may lie in another table; the pass does not see it.
+    let below = Version {
+        sequence: 1,
+        kind: EntryKind::Put,
+        expires_at: 0,
+    };
+    let whole = |versions: &[Version]| {
+        let mut versions = versions.to_vec();
+        if !is_bottom {
+            versions.push(below);
+        }
+        versions
+    };
+    let (before, after) = (whole(history), whole(&kept));
+    let visible = boundaries[boundaries.len() - 1].0;
+    let future = visible + 1..=SEQUENCE_MAX;
+    for snapshot in boundaries.iter().map(|bound| bound.0).chain(future) {
+        for now in [CLOCK, CLOCK_LATER] {
+            assert_eq!(
+                read(&before, snapshot, now),
+                read(&after, snapshot, now),
+                "snapshot {snapshot}, clock {now}: {}",
+                what()
+            );
+        }
+    }
+    // The newest version that a validating commit may look for stays, unless the oldest boundary already covers it.
+    let newest = history.first().filter(|v| v.sequence > boundaries[0].0);
+    assert!(
+        newest.is_none_or(|newest| kept[0].sequence == newest.sequence),
+        "{}",
+        what()
+    );
+    let is_covered = |version: &&Version| version.sequence <= visible;
+    assert!(
+        kept.iter().filter(is_covered).count() <= boundaries.len(),
+        "more versions than stripes: {}",
+        what()
+    );
+    let is_expired = |version: &Version| version.expires_at != 0 && version.expires_at <= CLOCK;
+    assert!(
+        !kept.iter().filter(is_covered).any(is_expired),
+        "an expired value takes space: {}",
+        what()
+    );
+    let oldest = kept.last().filter(|v| v.sequence <= boundaries[0].0);
+    if is_bottom && let Some(oldest) = oldest {
+        assert_eq!(oldest.kind, EntryKind::Put, "{}", what());
+    }
+    assert_eq!(pass(&kept, boundaries, is_bottom), kept, "{}", what());
+}
+
+#[test]
+fn every_snapshot_reads_the_same_before_and_after() {
+    for history in histories() {
+        for visible in 1..=SEQUENCE_MAX {
+            for chosen in 0_u64..1 << visible {
+                let mut boundaries: Vec<SeqNo> = (0..visible)
+                    .filter(|snapshot| chosen >> snapshot & 1 == 1)
+                    .map(SeqNo)
+                    .collect();
+                boundaries.push(SeqNo(visible));
+                for is_bottom in [false, true] {
+                    check(&history, &boundaries, is_bottom);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_are_told_apart_by_the_order_and_in_one_commit_the_later_operation_counts() {
+    let order = KeyOrder::new(built_in_comparator("case_insensitive").expect("built in"));
+    let mut filter = VersionFilter::new(order, vec![SeqNo(9)], true, CLOCK);
+    let mut put = |key: &[u8], sequence| filter.keep(key, SeqNo(sequence), EntryKind::Put, 0);
+    assert_eq!(put(b"a", 3), Decision::Keep);
+    assert_eq!(put(b"A", 3), Decision::Drop);
+    assert_eq!(put(b"a", 1), Decision::Drop);
+    assert_eq!(put(b"ab", 3), Decision::Keep);
+    assert_eq!(put(b"AB", 2), Decision::Drop);
+    assert_eq!(put(b"b", 3), Decision::Keep);
+}
+
+#[test]
+fn reserved_kinds_are_kept_and_decide_nothing() {
+    let mut filter = VersionFilter::new(KeyOrder::BYTEWISE, vec![SeqNo(9)], true, CLOCK);
+    for kind in [EntryKind::Merge, EntryKind::RangeDelete] {
+        assert_eq!(filter.keep(b"k", SeqNo(5), kind, 0), Decision::Keep);
+    }
+    assert_eq!(
+        filter.keep(b"k", SeqNo(4), EntryKind::Put, 0),
+        Decision::Keep
+    );
+    assert_eq!(
+        filter.keep(b"k", SeqNo(3), EntryKind::Merge, 0),
+        Decision::Keep
+    );
+    assert_eq!(
+        filter.keep(b"k", SeqNo(2), EntryKind::Put, 0),
+        Decision::Drop
+    );
+}
+
+#[test]
+fn without_boundaries_everything_is_kept() {
+    let mut filter = VersionFilter::new(KeyOrder::BYTEWISE, Vec::new(), true, CLOCK);
+    for sequence in (0..5).rev() {
+        let decision = filter.keep(b"k", SeqNo(sequence), EntryKind::Delete, 0);
+        assert_eq!(decision, Decision::Keep);
+    }
+}

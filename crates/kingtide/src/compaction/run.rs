@@ -1,0 +1,204 @@
+//! Runs one planned merge: reads the input tables, drops what nobody can see, writes the outputs, installs them.
+
+use std::sync::Arc;
+
+use kingtide_base::{Cursor, FileId, limits};
+use kingtide_collections::MergeCursor;
+use kingtide_format::TableMeta;
+use kingtide_policy::{
+    MergePlan, PolicyOptions, TableShape, TreeShape, merge_all as plan_all, pick_merge,
+};
+use kingtide_table::{CursorUse, LevelCursor};
+
+use crate::{
+    engine::Engine,
+    error::{Error, ErrorKind, Result},
+    family::Family,
+    flush::version_filter,
+    output::{TableWriter, discard_output},
+    version::Version,
+};
+
+/// The size at which merges close a table.
+const TABLE_BYTES_TARGET: u64 = 64 << 20;
+
+/// Which merge to look for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// What the policy finds most urgent.
+    MostUrgent,
+    /// Everything to the bottom.
+    All,
+}
+
+/// What came of looking for a merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MergeOutcome {
+    /// A merge ran and was installed.
+    Merged,
+    /// There is nothing to merge.
+    Nothing,
+    /// The merge was given up because the database closes.
+    Cancelled,
+}
+
+/// Plans and runs one merge of `family`.
+///
+/// # Errors
+/// What the files and the manifest answer; the tree is as before.
+pub(crate) fn merge_once(
+    engine: &Engine,
+    family: &Arc<Family>,
+    wanted: Wanted,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<MergeOutcome> {
+    let Some(claim) = Claim::take(family, wanted)? else { return Ok(MergeOutcome::Nothing) };
+    if claim.plan.moves_only {
+        engine.install_moves(family, &claim.inputs, claim.target_level())?;
+        return Ok(MergeOutcome::Merged);
+    }
+    let mut cursor = claim.cursor(engine)?;
+    let mut filter = version_filter(engine, &family.order, claim.plan.is_bottom);
+    let writer = TableWriter::new(&engine.files, family, claim.plan.output_table_bytes);
+    let cancelled = || is_cancelled() || family.is_dropped();
+    let Some(output) = writer.write(&mut cursor, &mut filter, &cancelled)? else {
+        return Ok(MergeOutcome::Cancelled);
+    };
+    drop(cursor);
+    let target_level = claim.target_level();
+    if let Err(error) = engine.install_merge(family, &claim.inputs, target_level, &output) {
+        if family.is_dropped() {
+            discard_output(&engine.files, &output);
+            return Ok(MergeOutcome::Nothing);
+        }
+        return Err(error);
+    }
+    drop(claim);
+    engine.sweep_files()?;
+    Ok(MergeOutcome::Merged)
+}
+
+/// True when the policy wants a merge of `family`.
+pub(crate) fn wants_merge(family: &Family) -> bool {
+    let version = Arc::clone(&family.load().version);
+    let busy = family.busy_tables.lock();
+    pick_merge(&shape_of(&version, &busy), &policy_options(family), &family.order).is_some()
+}
+
+/// Tables that are reserved for one merge; free again when dropped.
+struct Claim<'a> {
+    family: &'a Family,
+    plan: MergePlan,
+    /// Level and table.
+    inputs: Vec<(u8, Arc<TableMeta>)>,
+}
+
+impl<'a> Claim<'a> {
+    fn take(family: &'a Family, wanted: Wanted) -> Result<Option<Self>> {
+        let mut busy = family.busy_tables.lock();
+        let version = Arc::clone(&family.load().version);
+        let shape = shape_of(&version, &busy);
+        let options = policy_options(family);
+        let plan = match wanted {
+            Wanted::MostUrgent => pick_merge(&shape, &options, &family.order),
+            Wanted::All => plan_all(&shape, &family.order),
+        };
+        let Some(plan) = plan else { return Ok(None) };
+        let mut inputs = Vec::with_capacity(plan.inputs.len());
+        for input in &plan.inputs {
+            let level = level_number(input.level);
+            let table = version
+                .level(level)
+                .and_then(|level| level.tables().iter().find(|table| table.file == input.file))
+                .ok_or_else(|| {
+                    Error::new(
+                        ErrorKind::ReopenRequired,
+                        format!("a merge names table {}, which its level does not have", input.file),
+                    )
+                })?;
+            inputs.push((level, Arc::clone(table)));
+        }
+        busy.extend(plan.inputs.iter().map(|input| input.file));
+        Ok(Some(Self { family, plan, inputs }))
+    }
+
+    fn target_level(&self) -> u8 {
+        level_number(self.plan.target_level)
+    }
+
+    /// All entries of the inputs, newest source first.
+    fn cursor(&self, engine: &Engine) -> Result<MergeCursor<Box<dyn Cursor>>> {
+        let order = &self.family.order;
+        let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
+        // Level 1 overlaps: each of its tables is a source of its own, the newest (last in the plan) first.
+        for (_, table) in self.inputs.iter().rev().filter(|(level, _)| *level == 1) {
+            let table = engine.files.tables.get(table, order)?;
+            sources.push(Box::new(table.cursor(&engine.files.blocks, CursorUse::Scan)));
+        }
+        let deepest = self.inputs.iter().map(|(level, _)| *level).max().unwrap_or(0);
+        for level in 2..=deepest {
+            let mut tables: Vec<Arc<TableMeta>> = self
+                .inputs
+                .iter()
+                .filter(|(of, _)| *of == level)
+                .map(|(_, table)| Arc::clone(table))
+                .collect();
+            if tables.is_empty() {
+                continue;
+            }
+            tables.sort_by(|left, right| order.compare(&left.smallest, &right.smallest));
+            sources.push(Box::new(LevelCursor::new(
+                tables,
+                Arc::clone(&engine.files.tables),
+                Arc::clone(&engine.files.blocks),
+                order.clone(),
+                CursorUse::Scan,
+            )));
+        }
+        Ok(MergeCursor::new(order.clone(), sources))
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let is_mine = |file: &FileId| self.inputs.iter().any(|(_, table)| table.file == *file);
+        self.family.busy_tables.lock().retain(|file| !is_mine(file));
+    }
+}
+
+fn shape_of(version: &Version, busy: &[FileId]) -> TreeShape {
+    let shape = |table: &Arc<TableMeta>| TableShape {
+        file: table.file,
+        bytes: table.file_bytes,
+        entries: table.entries,
+        tombstones: table.tombstones,
+        smallest: table.smallest.clone(),
+        largest: table.largest.clone(),
+        busy: busy.contains(&table.file),
+    };
+    let mut levels: Vec<Vec<TableShape>> =
+        version.levels().map(|level| level.tables().iter().map(shape).collect()).collect();
+    // The policy wants level 1 from the oldest to the newest, a version has it in read order.
+    if let Some(first) = levels.first_mut() {
+        first.reverse();
+    }
+    TreeShape { levels }
+}
+
+/// A level of a plan as versions number it. Plans stay below the most levels there can be.
+fn level_number(level: usize) -> u8 {
+    level.min(limits::LEVELS_MAX) as u8
+}
+
+fn policy_options(family: &Family) -> PolicyOptions {
+    let options = &family.options;
+    PolicyOptions {
+        level_size_ratio: options.level_size_ratio,
+        l1_file_count_trigger: options.l1_file_count_trigger,
+        write_buffer_bytes: options.write_buffer_bytes,
+        min_levels: options.min_levels,
+        tombstone_density_trigger: options.tombstone_density_trigger,
+        tombstone_density_entries_min: options.tombstone_density_entries_min,
+        table_bytes_target: TABLE_BYTES_TARGET,
+    }
+}

@@ -1,0 +1,57 @@
+//! Closing. Nothing is lost in any mode: the log is synced, and it is kept unless everything in it is in tables.
+
+use std::sync::Arc;
+
+use kingtide_env::sync::atomic::Ordering;
+use kingtide_format::Edit;
+
+use super::families::flush;
+use crate::{background::Background, engine::Engine, error::Result};
+
+/// Closes the engine; a second call does nothing. Bounded: running merges end at their next checkpoint.
+///
+/// # Errors
+/// The failure of the last log sync. The directory is released all the same.
+pub(super) fn close(engine: &Arc<Engine>, background: &Background) -> Result<()> {
+    // AcqRel: pairs with the loads in `check_open`; one closer goes on.
+    if engine.is_closed.swap(true, Ordering::AcqRel) {
+        return Ok(());
+    }
+    engine.pipeline.close();
+    background.stop(engine);
+    let outcome = if engine.options.read_only { Ok(()) } else { settle(engine) };
+    engine.release_lock();
+    outcome
+}
+
+fn settle(engine: &Arc<Engine>) -> Result<()> {
+    engine.pipeline.sync_log()?;
+    // The log is durable: whatever fails from here on, the next open replays it.
+    let _ = empty_log(engine);
+    Ok(())
+}
+
+/// Flushes everything, and ends the log when nothing in it is needed any more.
+fn empty_log(engine: &Arc<Engine>) -> Result<()> {
+    for family in engine.families.all() {
+        // The stall's limit is for writers that would fill more memtables; there are none any more.
+        flush(engine, &family)?;
+    }
+    let needed = engine.log_needed(None);
+    let ends = {
+        let state = engine.pipeline.order.lock();
+        needed.position == state.log.tail.position()
+    };
+    if !ends {
+        return Ok(());
+    }
+    let start = Edit::LogStart {
+        segment: needed.segment.next(),
+        sequence: needed.sequence,
+        position: needed.position,
+    };
+    engine.manifest.lock().append(&[start])?;
+    let entries = engine.wal.list().unwrap_or_default();
+    engine.remove_segments(entries.into_iter().map(|entry| entry.name).collect());
+    engine.sweep_files()
+}

@@ -1,0 +1,420 @@
+//! The database as users hold it.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `open`, `recover` | from a directory to an engine; replay of the log |
+//! | `families` | create, drop, rename, clone, flush |
+//! | `close` | nothing is lost |
+//! | `snapshot` | named views of the past |
+//! | `verify` | every byte checked |
+
+mod close;
+mod families;
+mod open;
+mod recover;
+mod snapshot;
+mod statistics;
+mod verify;
+
+use std::{fmt, path::{Path, PathBuf}, sync::Arc};
+
+pub use snapshot::Snapshot;
+pub use verify::VerifyReport;
+
+use crate::{
+    background::{Background, Task},
+    compaction::run::{MergeOutcome, Wanted, merge_once},
+    engine::Engine,
+    error::{ErrorKind, Result},
+    family::{ColumnFamily, Family},
+    options::{FamilyOptions, IterOptions, Options, TransactionOptions},
+    read::{Iter, Value},
+    stats::{FamilyStats, Stats},
+    txn::{NoteRuns, Transaction, acquire, find_at, get_at, iter_at},
+};
+
+/// An open database. Clones are further handles to the same one; all of them are used freely from any thread.
+///
+/// The database closes when [`Db::close`] is called or the last handle is dropped; closing explicitly is better, because
+/// it tells what went wrong.
+///
+/// ```
+/// # fn main() -> kingtide::Result<()> {
+/// # let directory = tempfile::tempdir().expect("a temporary directory");
+/// use kingtide::{Db, FamilyOptions, Options};
+///
+/// let db = Db::open(directory.path(), Options::default())?;
+/// let users = db.open_family("users", FamilyOptions::default())?;
+/// db.put(&users, b"ada", b"countess")?;
+/// assert_eq!(db.get(&users, b"ada")?.expect("was put"), b"countess");
+/// db.close()
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Db {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    engine: Arc<Engine>,
+    background: Arc<Background>,
+    note_runs: Arc<NoteRuns>,
+    path: PathBuf,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Nobody is left to be told of a failure; what it means for the data, the next open finds out.
+        let _ = close::close(&self.engine, &self.background);
+    }
+}
+
+impl fmt::Debug for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Db").field("path", &self.shared.path).finish_non_exhaustive()
+    }
+}
+
+impl Db {
+    /// Opens the database in the directory `path`, creating it if the options allow. After a crash, everything that was
+    /// promised is recovered first, and made durable, before this returns.
+    ///
+    /// # Errors
+    /// `NotFound` (nothing there and `create_if_missing` off, or read-only), `InvalidArgument` (a file in its place),
+    /// `Locked` (open already, here or in another process), `Corruption` (damaged files: nothing was changed),
+    /// `ComparatorMissing`, `NewerVersion`, `DiskFull`, `Io`.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let path = path.as_ref().to_path_buf();
+        let engine = open::open(&path, options)?;
+        let background = Background::new();
+        let noted = Arc::clone(&background);
+        let note_runs: Arc<NoteRuns> = Arc::new(move |family: &Arc<Family>| noted.note_runs(family));
+        let shared = Shared { engine, background, note_runs, path };
+        if !shared.engine.options.read_only {
+            shared.engine.pipeline.set_attention(Arc::clone(&shared.background) as _);
+            shared.background.start(&shared.engine)?;
+            for family in shared.engine.families.all() {
+                shared.background.schedule_merge(&family);
+            }
+        }
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    fn engine(&self) -> &Arc<Engine> {
+        &self.shared.engine
+    }
+
+    /// Closes the database: waits for running calls, syncs the log, writes memtables to tables and releases the
+    /// directory. Every handle, transaction and snapshot answers `Closed` from then on; open iterators go on. Closing
+    /// twice succeeds.
+    ///
+    /// # Errors
+    /// `ReopenRequired` when the log failed in this opening, or fails now. The directory is released all the same.
+    pub fn close(&self) -> Result<()> {
+        close::close(self.engine(), &self.shared.background)
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    /// Creates an empty column family.
+    ///
+    /// # Errors
+    /// `AlreadyExists`, `InvalidArgument` (a name with separators, impossible settings), `TooLarge` (a name over 127
+    /// bytes, too many families), `ComparatorMissing`, `ReadOnly`, `Closed`, and what storage answers.
+    pub fn create_family(&self, name: &str, options: FamilyOptions) -> Result<ColumnFamily> {
+        families::create(self.engine(), name, options).map(|family| ColumnFamily { family })
+    }
+
+    /// The column family `name`.
+    ///
+    /// # Errors
+    /// `NotFound`, `Closed`.
+    pub fn family(&self, name: &str) -> Result<ColumnFamily> {
+        self.engine().check_open()?;
+        self.engine().families.get(name).map(|family| ColumnFamily { family })
+    }
+
+    /// The column family `name`, created with `options` when there is none. The settings of one that exists stay.
+    ///
+    /// # Errors
+    /// As [`Db::create_family`].
+    pub fn open_family(&self, name: &str, options: FamilyOptions) -> Result<ColumnFamily> {
+        match self.family(name) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                match self.create_family(name, options) {
+                    // Another thread was faster.
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => self.family(name),
+                    outcome => outcome,
+                }
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// The names of all column families, sorted.
+    #[must_use]
+    pub fn families(&self) -> Vec<String> {
+        self.engine().families.names()
+    }
+
+    /// Drops a column family with everything in it. Open iterators on it go on. A family created later under the same
+    /// name is empty.
+    ///
+    /// # Errors
+    /// `NotFound`, `ReadOnly`, `Closed`, and what storage answers.
+    pub fn drop_family(&self, name: &str) -> Result<()> {
+        families::drop_family(self.engine(), name)
+    }
+
+    /// Renames a column family; handles stay valid.
+    ///
+    /// # Errors
+    /// `NotFound`, `AlreadyExists`, `InvalidArgument` or `TooLarge` for the new name, `ReadOnly`, `Closed`, and what
+    /// storage answers.
+    pub fn rename_family(&self, from: &str, to: &str) -> Result<()> {
+        families::rename(self.engine(), from, to)
+    }
+
+    /// Copies a column family as it is now; the copy is independent. Cheap: the tables are shared until they are merged.
+    ///
+    /// # Errors
+    /// As [`Db::rename_family`], and `InvalidArgument` for its own name.
+    pub fn clone_family(&self, from: &str, to: &str) -> Result<ColumnFamily> {
+        families::clone_family(self.engine(), from, to).map(|family| ColumnFamily { family })
+    }
+
+    /// Sets `key` to `value`, as a transaction of its own.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`] and [`Transaction::commit`].
+    pub fn put(&self, family: &ColumnFamily, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_expiring(family, key, value, 0)
+    }
+
+    /// Sets `key` to `value` until `expires_at`, in seconds since 1970; 0 or less means for ever. An expired key is
+    /// absent for every read.
+    ///
+    /// ```
+    /// # fn main() -> kingtide::Result<()> {
+    /// # let directory = tempfile::tempdir().expect("a temporary directory");
+    /// # use kingtide::{Db, FamilyOptions, Options};
+    /// let db = Db::open(directory.path(), Options::default())?;
+    /// let sessions = db.open_family("sessions", FamilyOptions::default())?;
+    /// db.put_expiring(&sessions, b"long ago", b"token", 1)?;
+    /// assert!(db.get(&sessions, b"long ago")?.is_none());
+    /// # db.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::put`].
+    pub fn put_expiring(
+        &self,
+        family: &ColumnFamily,
+        key: &[u8],
+        value: &[u8],
+        expires_at: i64,
+    ) -> Result<()> {
+        let mut transaction = self.begin()?;
+        transaction.put_expiring(family, key, value, expires_at)?;
+        transaction.commit().map(|_| ())
+    }
+
+    /// Deletes `key`, as a transaction of its own. Deleting what is not there succeeds.
+    ///
+    /// # Errors
+    /// As [`Db::put`].
+    pub fn delete(&self, family: &ColumnFamily, key: &[u8]) -> Result<()> {
+        let mut transaction = self.begin()?;
+        transaction.delete(family, key)?;
+        transaction.commit().map(|_| ())
+    }
+
+    /// The newest committed value of `key`, without a copy where that is possible.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an empty key, `NotFound` when the family was dropped, `Closed`, and `Io` or `Corruption`
+    /// when storage fails: damage is never reported as an absent key.
+    pub fn get(&self, family: &ColumnFamily, key: &[u8]) -> Result<Option<Value>> {
+        self.engine().check_open()?;
+        get_at(self.engine(), &family.family, key, None)
+    }
+
+    /// The values of `keys`, in their order, all read at one point in time.
+    ///
+    /// # Errors
+    /// As [`Db::get`].
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        family: &ColumnFamily,
+        keys: &[K],
+    ) -> Result<Vec<Option<Value>>> {
+        self.snapshot()?.multi_get(family, keys)
+    }
+
+    /// True when `key` has a value. Cheaper than a get of a long value.
+    ///
+    /// # Errors
+    /// As [`Db::get`].
+    pub fn contains(&self, family: &ColumnFamily, key: &[u8]) -> Result<bool> {
+        self.engine().check_open()?;
+        find_at(self.engine(), &family.family, key, None).map(|found| found.is_some())
+    }
+
+    /// An iterator over what is committed now. It is not positioned at birth, and keeps what it sees alive.
+    ///
+    /// ```
+    /// # fn main() -> kingtide::Result<()> {
+    /// # let directory = tempfile::tempdir().expect("a temporary directory");
+    /// # use kingtide::{Db, FamilyOptions, IterOptions, Options};
+    /// let db = Db::open(directory.path(), Options::default())?;
+    /// let family = db.open_family("fruit", FamilyOptions::default())?;
+    /// for name in ["apple", "banana", "cherry"] {
+    ///     db.put(&family, name.as_bytes(), b"ripe")?;
+    /// }
+    /// let mut iter = db.iter(&family, IterOptions::default())?;
+    /// assert!(iter.seek(b"b")?);
+    /// assert_eq!(iter.key(), b"banana");
+    /// assert!(iter.next()?);
+    /// assert_eq!(iter.key(), b"cherry");
+    /// assert!(!iter.next()?);
+    /// # db.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` for impossible bounds, and as [`Db::get`].
+    pub fn iter(&self, family: &ColumnFamily, options: IterOptions) -> Result<Iter> {
+        self.engine().check_open()?;
+        let snapshot = acquire(self.engine());
+        let iter = iter_at(self.engine(), &family.family, &options, &snapshot, None)?;
+        self.shared.background.note_runs(&family.family);
+        Ok(iter)
+    }
+
+    /// Begins a transaction at read committed.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn begin(&self) -> Result<Transaction> {
+        self.begin_with(TransactionOptions::default())
+    }
+
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
+        self.engine().check_open()?;
+        let engine = Arc::clone(self.engine());
+        Ok(Transaction::begin(engine, Arc::clone(&self.shared.note_runs), options, None))
+    }
+
+    /// A view of what is committed now, to be read at later. It pins what it sees until it is dropped.
+    ///
+    /// ```
+    /// # fn main() -> kingtide::Result<()> {
+    /// # let directory = tempfile::tempdir().expect("a temporary directory");
+    /// # use kingtide::{Db, FamilyOptions, Options};
+    /// let db = Db::open(directory.path(), Options::default())?;
+    /// let family = db.open_family("f", FamilyOptions::default())?;
+    /// db.put(&family, b"k", b"before")?;
+    /// let snapshot = db.snapshot()?;
+    /// db.put(&family, b"k", b"after")?;
+    /// assert_eq!(snapshot.get(&family, b"k")?.expect("was put"), b"before");
+    /// assert_eq!(db.get(&family, b"k")?.expect("was put"), b"after");
+    /// # db.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        self.engine().check_open()?;
+        Ok(Snapshot::new(Arc::clone(self.engine()), acquire(self.engine())))
+    }
+
+    /// Makes everything acknowledged so far durable, in every sync mode.
+    ///
+    /// # Errors
+    /// `ReopenRequired` when the log has failed, or fails now; `ReadOnly`, `Closed`.
+    pub fn sync_wal(&self) -> Result<()> {
+        self.engine().check_writable()?;
+        self.engine().pipeline.sync_log()
+    }
+
+    /// Writes what is in the family's memtables to tables, and returns when it is there.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`, `ReopenRequired`, `NotFound`, `ReadOnly`, `Closed`.
+    pub fn flush(&self, family: &ColumnFamily) -> Result<()> {
+        self.engine().check_writable()?;
+        families::flush(self.engine(), &family.family)?;
+        self.shared.background.schedule_merge(&family.family);
+        Ok(())
+    }
+
+    /// Flushes the family and merges everything in it to the bottom level; returns when that is done.
+    ///
+    /// # Errors
+    /// As [`Db::flush`].
+    pub fn compact(&self, family: &ColumnFamily) -> Result<()> {
+        self.flush(family)?;
+        loop {
+            self.shared.background.wait_idle()?;
+            let engine = self.engine();
+            let is_closed = || engine.check_open().is_err();
+            match merge_once(engine, &family.family, Wanted::All, &is_closed)? {
+                MergeOutcome::Merged => {}
+                MergeOutcome::Nothing => return Ok(()),
+                MergeOutcome::Cancelled => return engine.check_open(),
+            }
+        }
+    }
+
+    /// Waits until no flush and no merge is queued or running.
+    ///
+    /// # Errors
+    /// The failure of background work that keeps failing; `Closed`.
+    pub fn wait_idle(&self) -> Result<()> {
+        self.engine().check_open()?;
+        for family in self.engine().families.all() {
+            if !family.load().sealed.is_empty() {
+                self.shared.background.schedule(Task::Flush, &family);
+            }
+        }
+        self.shared.background.wait_idle()
+    }
+
+    /// Numbers about the database.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn stats(&self) -> Result<Stats> {
+        self.engine().check_open()?;
+        Ok(statistics::of_database(self.engine()))
+    }
+
+    /// Numbers about one column family.
+    ///
+    /// # Errors
+    /// `Closed`, `NotFound`.
+    pub fn family_stats(&self, family: &ColumnFamily) -> Result<FamilyStats> {
+        self.engine().check_open()?;
+        self.engine().check_family(&family.family)?;
+        Ok(statistics::of_family(&family.family))
+    }
+
+    /// Reads every byte of every table and value file and checks it. The manifest and the log were checked by the open.
+    /// `progress` is told the bytes done and the bytes in all, from this thread.
+    ///
+    /// # Errors
+    /// `Closed`. Damage is in the report.
+    pub fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
+        verify::verify(self.engine(), progress)
+    }
+}

@@ -1,0 +1,412 @@
+//! Opening: lock, manifest, families, replay, checkpoint — and only then writing.
+//!
+//! 1. The directory is opened (or created) and locked.
+//! 2. The manifest tells the families and their tables. Every table and value file must be there with its length.
+//! 3. The log is replayed into memtables, and these are written to tables.
+//! 4. One manifest edit installs those tables and moves the log's start to a life that no segment has had. From then on
+//!    the old segments mean nothing: whatever of them was lost or is stale can never come back.
+//! 5. Old segments, and files that no manifest names, are removed. Background threads start; writing is allowed.
+//!
+//! A crash anywhere before 4 leaves everything as it was. A read-only open does 2 and 3 in memory and writes nothing.
+
+use std::{
+    collections::HashMap,
+    io,
+    path::Path,
+    sync::Arc,
+};
+
+use kingtide_base::{
+    FileId, KeyOrder, SegmentId, SeqNo, StorageError, built_in_comparator,
+};
+use kingtide_env::{Directory, Env, FileLock, PosixEnv};
+use kingtide_format::{Edit, TableMeta};
+use kingtide_table::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};
+
+use super::recover::{Recovered, Recovery};
+use crate::{
+    engine::{Engine, EngineParts, ManifestSlot},
+    error::{Error, ErrorKind, Result},
+    family::{Family, FamilyParts, SuperVersion, decode_options},
+    files::Files,
+    manifest::{self, Manifest, ManifestState},
+    memtable::MemtableSource,
+    options::{FamilyOptions, Options},
+    version::Version,
+    wal::{Blank, LogEnd, LogStart, Tail, WAL_SUFFIX, read_log},
+    write::{CommitLog, Pipeline, PipelineParts},
+};
+
+/// The lock file.
+const LOCK_NAME: &str = "LOCK";
+/// Free memtable arenas that are kept for reuse.
+const ARENAS_KEPT: usize = 2;
+/// Bytes that sealed memtables may take when the options leave the choice: one memtable may wait for its flush while
+/// the next one fills.
+const SEALED_BYTES_DEFAULT: usize = 32 << 20;
+/// The first log segment of an opening, in bytes.
+const FIRST_SEGMENT_BYTES: u64 = kingtide_base::limits::SEGMENT_BYTES_MIN;
+
+/// The directories of a database.
+struct Place {
+    env: Arc<dyn Env>,
+    root: Arc<dyn Directory>,
+    wal: Arc<dyn Directory>,
+    klog: Arc<dyn Directory>,
+    vlog: Arc<dyn Directory>,
+    lock: Option<Box<dyn FileLock>>,
+}
+
+/// Opens the engine of the database at `path`. Background threads are not started.
+///
+/// # Errors
+/// As [`Db::open`](super::Db::open).
+pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
+    let env = options.env.clone().unwrap_or_else(|| Arc::new(PosixEnv::new()));
+    let opening = env.random_u64();
+    let mut place = open_place(path, &options, env)?;
+    let slot = open_manifest(&place, &options, path)?;
+    let state = slot.state().clone();
+    check_files(&place, &state)?;
+    let files = Arc::new(Files::new(
+        Arc::clone(&place.klog),
+        Arc::clone(&place.vlog),
+        options.open_tables_max,
+        options.block_cache_bytes,
+        unused_file_id(&place, &state)?,
+    ));
+    let memtables = MemtableSource::new(ARENAS_KEPT);
+    let families = open_families(&state, &options, &files, &memtables, opening)?;
+    let (recovered, end) = {
+        let now = (place.env.unix_micros() / 1_000_000) as i64;
+        let mut recovery = Recovery::new(&files, &memtables, options.read_only, now);
+        for (family, flushed_through) in families {
+            recovery.add(family, flushed_through);
+        }
+        let replayed = read_log(place.wal.as_ref(), log_start(&state), &mut recovery);
+        match recovery.check(replayed) {
+            Ok(end) => (recovery.finish()?, end),
+            Err(error) => {
+                recovery.discard();
+                return Err(error);
+            }
+        }
+    };
+    let last = last_sequence(&state, end.sequence);
+    let mut slot = slot;
+    let tail = begin_log(&place, &mut slot, &files, &recovered, (end, last), options.read_only)?;
+    let sealed_bytes_max = match options.memory_bytes_max {
+        0 => SEALED_BYTES_DEFAULT,
+        bytes => bytes / 2,
+    };
+    let pipeline = Arc::new(Pipeline::new(PipelineParts {
+        env: Arc::clone(&place.env),
+        log_directory: Arc::clone(&place.wal),
+        log: CommitLog::new(tail, end.next_slot + 1),
+        last,
+        sealed_bytes_max,
+        memtables,
+    }));
+    let engine = Arc::new(Engine::new(EngineParts {
+        env: Arc::clone(&place.env),
+        options,
+        root: Arc::clone(&place.root),
+        wal: Arc::clone(&place.wal),
+        files,
+        pipeline,
+        manifest: slot,
+        opening,
+        lock: place.lock.take(),
+    }));
+    install(&engine, recovered)?;
+    if !engine.options.read_only {
+        remove_leftovers(&engine, &place, end.next_slot)?;
+    }
+    Ok(engine)
+}
+
+fn open_place(path: &Path, options: &Options, env: Arc<dyn Env>) -> Result<Place> {
+    let create = options.create_if_missing && !options.read_only;
+    let root = env.open_directory(path, create).map_err(|error| directory_error(path, &error))?;
+    let lock = match options.read_only {
+        true => None,
+        false => Some(lock(root.as_ref(), path)?),
+    };
+    let may_create = !options.read_only;
+    if may_create && !create && !manifest::is_present(root.as_ref())? {
+        return Err(no_database(path));
+    }
+    let open = |name: &str| {
+        root.open_directory(name, may_create).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => no_database(path),
+            _ => StorageError::io(name, "open", error).into(),
+        })
+    };
+    let (wal, klog, vlog) = (open("wal")?, open("klog")?, open("vlog")?);
+    if may_create {
+        root.sync().map_err(|error| Error::from(StorageError::io(".", "sync", error)))?;
+    }
+    Ok(Place { env, root, wal, klog, vlog, lock })
+}
+
+fn lock(root: &dyn Directory, path: &Path) -> Result<Box<dyn FileLock>> {
+    root.lock(LOCK_NAME).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => Error::new(
+            ErrorKind::Locked,
+            format!("{} is open already, in this or another process: close it there first", path.display()),
+        ),
+        _ => StorageError::io(LOCK_NAME, "lock", error).into(),
+    })
+}
+
+fn no_database(path: &Path) -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        format!(
+            "there is no database in {}: check the path, or open it with create_if_missing",
+            path.display()
+        ),
+    )
+}
+
+fn directory_error(path: &Path, error: &io::Error) -> Error {
+    let (kind, advice) = match error.kind() {
+        io::ErrorKind::NotFound => (ErrorKind::NotFound, "check the path, or open it with create_if_missing"),
+        io::ErrorKind::NotADirectory => (ErrorKind::InvalidArgument, "a file is in its place; name a directory"),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            (ErrorKind::Io, "check its permissions, or open it read-only")
+        }
+        _ => (ErrorKind::Io, "see the system's answer"),
+    };
+    Error::new(kind, format!("cannot open the directory {}: {error}: {advice}", path.display()))
+}
+
+fn open_manifest(place: &Place, options: &Options, path: &Path) -> Result<ManifestSlot> {
+    let root = &place.root;
+    if manifest::is_present(root.as_ref())? {
+        return Ok(if options.read_only {
+            ManifestSlot::ReadOnly(Box::new(manifest::read(root.as_ref())?))
+        } else {
+            let writer = Manifest::open(Arc::clone(root), Arc::clone(&place.env))?;
+            ManifestSlot::Writer(Box::new(writer))
+        });
+    }
+    if options.read_only {
+        return Err(no_database(path));
+    }
+    for (directory, name) in [(&place.wal, "wal"), (&place.klog, "klog"), (&place.vlog, "vlog")] {
+        let entries = directory.list().map_err(|error| StorageError::io(name, "list", error))?;
+        if let Some(entry) = entries.first() {
+            return Err(StorageError::malformed(
+                format!("{name}/{}", entry.name),
+                0,
+                "the directory holds files of a database but no manifest: restore it from a backup",
+            )
+            .into());
+        }
+    }
+    let state = ManifestState::default();
+    let writer = Manifest::create(Arc::clone(root), Arc::clone(&place.env), state)?;
+    Ok(ManifestSlot::Writer(Box::new(writer)))
+}
+
+/// Step 2: every file that the manifest names is there, with the length it was sealed with.
+fn check_files(place: &Place, state: &ManifestState) -> Result<()> {
+    let lengths = |directory: &Arc<dyn Directory>, name: &str| -> Result<HashMap<String, u64>> {
+        let entries = directory.list().map_err(|error| StorageError::io(name, "list", error))?;
+        Ok(entries.into_iter().map(|entry| (entry.name, entry.bytes)).collect())
+    };
+    let klog = lengths(&place.klog, "klog")?;
+    let vlog = lengths(&place.vlog, "vlog")?;
+    let check = |found: &HashMap<String, u64>, folder: &str, name: String, bytes: u64| {
+        let length = found.get(&name).copied();
+        if length == Some(bytes) {
+            return Ok(());
+        }
+        let what = match length {
+            None => "the file is missing although the manifest names it",
+            Some(_) => "the file does not have the length that the manifest records",
+        };
+        let file = format!("{folder}/{name}");
+        Err(Error::from(StorageError::checksum(file, 0, what, bytes, length.unwrap_or(0))))
+    };
+    for (_, family) in state.families() {
+        for (file, (_, meta)) in &family.tables {
+            check(&klog, "klog", klog_name(*file), meta.file_bytes)?;
+        }
+    }
+    for (file, values) in state.value_files() {
+        check(&vlog, "vlog", vlog_name(*file), values.meta.file_bytes)?;
+    }
+    Ok(())
+}
+
+/// An id above those of the manifest and of every file there is: leftovers keep their names until they are removed.
+fn unused_file_id(place: &Place, state: &ManifestState) -> Result<FileId> {
+    let mut next = state.next_file_id().max(FileId(1));
+    for (directory, name) in [(&place.klog, "klog"), (&place.vlog, "vlog")] {
+        for entry in directory.list().map_err(|error| StorageError::io(name, "list", error))? {
+            let id = parse_klog_name(&entry.name).or_else(|| parse_vlog_name(&entry.name));
+            next = next.max(id.map_or(FileId::ZERO, FileId::next));
+        }
+    }
+    Ok(next)
+}
+
+/// The order that a family's settings name.
+///
+/// # Errors
+/// `ComparatorMissing`.
+pub(super) fn order_of(options: &FamilyOptions, database: &Options) -> Result<KeyOrder> {
+    let name = options.comparator.as_str();
+    let custom = database.comparators.iter().find(|order| order.name() == name).cloned();
+    custom.or_else(|| built_in_comparator(name)).map(KeyOrder::new).ok_or_else(|| {
+        Error::new(
+            ErrorKind::ComparatorMissing,
+            format!("comparator {name:?} is not known: put it into Options::comparators and open again"),
+        )
+    })
+}
+
+fn open_families(
+    state: &ManifestState,
+    options: &Options,
+    files: &Files,
+    memtables: &MemtableSource,
+    opening: u64,
+) -> Result<Vec<(Arc<Family>, SeqNo)>> {
+    // Clones share tables: all versions of all families must share one metadata for each, because it counts readers.
+    let mut shared: HashMap<FileId, Arc<TableMeta>> = HashMap::new();
+    let mut families = Vec::new();
+    for (id, stored) in state.families() {
+        let settings = decode_options(&stored.options).map_err(|message| {
+            StorageError::malformed("MANIFEST", 0, format!("family {:?}: {message}", stored.name))
+        })?;
+        let order = order_of(&settings, options)?;
+        let tables = stored.tables.values().map(|(level, meta)| {
+            let meta = shared.entry(meta.file).or_insert_with(|| Arc::new((**meta).clone()));
+            (*level, Arc::clone(meta))
+        });
+        let tables: Vec<_> = tables.collect();
+        for (_, meta) in &tables {
+            files.live.add(meta);
+        }
+        let version = Version::from_tables(order.clone(), tables).map_err(|fault| {
+            StorageError::malformed("MANIFEST", 0, format!("family {:?}: {fault}", stored.name))
+        })?;
+        let active = memtables.make(&order, settings.write_buffer_bytes, 0, 0);
+        let family = Arc::new(Family::new(FamilyParts {
+            id,
+            name: stored.name.clone(),
+            order,
+            options: settings,
+            opening,
+            first: SuperVersion { active, sealed: Vec::new(), version: Arc::new(version) },
+        }));
+        families.push((family, stored.flushed_through));
+    }
+    Ok(families)
+}
+
+fn log_start(state: &ManifestState) -> LogStart {
+    let start = state.log_start();
+    LogStart { segment: start.segment, position: start.position, durable: state.log_durable() }
+}
+
+fn last_sequence(state: &ManifestState, replayed: SeqNo) -> SeqNo {
+    let flushed = state.families().map(|(_, family)| family.flushed_through).max();
+    replayed.max(state.log_start().sequence).max(flushed.unwrap_or_default())
+}
+
+/// Step 4: the checkpoint, and the first segment of this opening.
+fn begin_log(
+    place: &Place,
+    slot: &mut ManifestSlot,
+    files: &Files,
+    recovered: &[Recovered],
+    (end, last): (LogEnd, SeqNo),
+    is_read_only: bool,
+) -> Result<Tail> {
+    if is_read_only {
+        return Ok(Tail::read_only(end.next_segment, end.position));
+    }
+    let (env, wal) = (place.env.as_ref(), place.wal.as_ref());
+    let segment = end.next_segment.max(SegmentId(1));
+    let blank = Blank::create(env, wal, end.next_slot, FIRST_SEGMENT_BYTES, false)?;
+    let mut edits = vec![
+        Edit::NextFileId(files.next_id()),
+        Edit::LogStart { segment, sequence: last, position: end.position },
+        Edit::LogDurable(end.position),
+    ];
+    for family in recovered {
+        let id = family.family.id;
+        for output in &family.outputs {
+            edits.extend(output.value_files.iter().map(|file| Edit::AddValueFile(*file)));
+            let add = |meta: &TableMeta| Edit::AddTable { family: id, level: 1, meta: meta.clone() };
+            edits.extend(output.tables.iter().map(add));
+        }
+        edits.push(Edit::FlushedThrough { family: id, sequence: family.replayed_through });
+    }
+    slot.append(&edits)?;
+    Ok(Tail::begin(blank, segment, end.position, place.env.boot_id())?)
+}
+
+/// Puts what was recovered where readers see it.
+fn install(engine: &Arc<Engine>, recovered: Vec<Recovered>) -> Result<()> {
+    for mut found in recovered {
+        let tables: Vec<(u8, Arc<TableMeta>)> = found
+            .outputs
+            .iter()
+            .flat_map(|output| &output.tables)
+            .map(|meta| (1, Arc::new(meta.clone())))
+            .collect();
+        for (_, table) in &tables {
+            engine.files.live.add(table);
+        }
+        let current = found.family.load_full();
+        let version = current
+            .version
+            .apply(&tables, &[], &[])
+            .map_err(|fault| StorageError::malformed("MANIFEST", 0, fault.to_string()))?;
+        found.sealed.reverse();
+        let sealed = found.sealed;
+        found.family.update(|current| SuperVersion {
+            active: Arc::clone(&current.active),
+            sealed,
+            version: Arc::new(version),
+        });
+        engine.families.add(found.family)?;
+    }
+    Ok(())
+}
+
+/// Step 5. Everything removed here is proven dead: the durable manifest was read whole, and it does not name it.
+fn remove_leftovers(engine: &Engine, place: &Place, first_slot: u64) -> Result<()> {
+    let manifest = engine.manifest.lock();
+    let state = manifest.state().clone();
+    drop(manifest);
+    let list = |directory: &Arc<dyn Directory>, name: &str| {
+        directory.list().map_err(|error| Error::from(StorageError::io(name, "list", error)))
+    };
+    for entry in list(&place.wal, "wal")? {
+        let slot = entry.name.strip_suffix(WAL_SUFFIX).and_then(|stem| stem.parse::<u64>().ok());
+        if slot.is_some_and(|slot| slot < first_slot) {
+            engine.remove_segments(vec![entry.name]);
+        }
+    }
+    for entry in list(&place.klog, "klog")? {
+        if parse_klog_name(&entry.name).is_some_and(|id| !state.is_file_used(id)) {
+            // What cannot be removed now is found again by the next open.
+            let _ = place.klog.remove(&entry.name);
+        }
+    }
+    for entry in list(&place.vlog, "vlog")? {
+        if parse_vlog_name(&entry.name).is_some_and(|id| !state.is_file_used(id)) {
+            // As above.
+            let _ = place.vlog.remove(&entry.name);
+        }
+    }
+    let unused = |file: &FileId| !engine.files.live.uses_values(*file);
+    let dead: Vec<FileId> = state.value_files().keys().copied().filter(unused).collect();
+    engine.remove_value_files(dead)
+}

@@ -1,0 +1,190 @@
+//! Replay of the log at open: commits that are not in tables yet go to memtables, and from there — when the database is
+//! opened for writing — to tables that one manifest edit will install. Nothing is installed here.
+
+use std::{collections::HashMap, sync::Arc};
+
+use kingtide_base::{FamilyId, SeqNo, StorageError, StorageResult, limits};
+use kingtide_collections::{MemtableOp, PreparedRun, entry_bytes};
+use kingtide_format::{Op, RecordReader};
+
+use crate::{
+    compaction::filter::VersionFilter,
+    error::{Error, ErrorKind, Result},
+    family::Family,
+    files::Files,
+    flush::write_memtable,
+    memtable::{Memory, MemtableSource},
+    output::{Output, discard_output},
+    read::get::check_kind,
+    wal::Replay,
+};
+
+/// What replay found for one family.
+pub(super) struct Recovered {
+    pub(super) family: Arc<Family>,
+    /// Commits up to this one were in tables before.
+    flushed_through: SeqNo,
+    /// The newest commit that was replayed.
+    pub(super) replayed_through: SeqNo,
+    active: Arc<Memory>,
+    /// Full memtables, oldest first, kept in memory by a read-only open.
+    pub(super) sealed: Vec<Arc<Memory>>,
+    /// Tables written from full memtables, oldest first.
+    pub(super) outputs: Vec<Output>,
+}
+
+/// See the module.
+pub(super) struct Recovery<'a> {
+    files: &'a Files,
+    memtables: &'a MemtableSource,
+    is_read_only: bool,
+    now: i64,
+    families: HashMap<FamilyId, Recovered>,
+    /// An error that is not one of storage, kept while the replay unwinds.
+    failure: Option<Error>,
+}
+
+impl<'a> Recovery<'a> {
+    pub(super) fn new(
+        files: &'a Files,
+        memtables: &'a MemtableSource,
+        is_read_only: bool,
+        now: i64,
+    ) -> Self {
+        Self { files, memtables, is_read_only, now, families: HashMap::new(), failure: None }
+    }
+
+    /// Adds a family whose commits up to `flushed_through` are in tables.
+    pub(super) fn add(&mut self, family: Arc<Family>, flushed_through: SeqNo) {
+        let active = self.fresh(&family, 0, 0);
+        let recovered = Recovered {
+            flushed_through,
+            replayed_through: flushed_through,
+            active,
+            sealed: Vec::new(),
+            outputs: Vec::new(),
+            family,
+        };
+        self.families.insert(recovered.family.id, recovered);
+    }
+
+    fn fresh(&self, family: &Family, bytes: usize, entries: usize) -> Arc<Memory> {
+        self.memtables.make(&family.order, family.options.write_buffer_bytes, bytes, entries)
+    }
+
+    /// What became of a replay that answered `outcome`: its own error, or the one kept aside.
+    pub(super) fn check<T>(&mut self, outcome: StorageResult<T>) -> Result<T> {
+        match (outcome, self.failure.take()) {
+            (_, Some(failure)) => Err(failure),
+            (Ok(value), None) => Ok(value),
+            (Err(error), None) => Err(error.into()),
+        }
+    }
+
+    /// Ends the replay: what is still in memtables is sealed, or written to tables.
+    ///
+    /// # Errors
+    /// What writing answers; the files written so far are then removed again.
+    pub(super) fn finish(mut self) -> Result<Vec<Recovered>> {
+        let ids: Vec<FamilyId> = self.families.keys().copied().collect();
+        for id in ids {
+            let Some(mut recovered) = self.families.remove(&id) else { continue };
+            let outcome = self.seal(&mut recovered, 0, 0);
+            self.families.insert(id, recovered);
+            if let Err(error) = outcome {
+                self.discard();
+                return Err(error);
+            }
+        }
+        Ok(self.families.into_values().collect())
+    }
+
+    /// Removes what was written.
+    pub(super) fn discard(&self) {
+        for output in self.families.values().flat_map(|recovered| &recovered.outputs) {
+            discard_output(self.files, output);
+        }
+    }
+
+    /// Takes the active memtable out of the way, if it holds anything.
+    fn seal(&self, recovered: &mut Recovered, bytes: usize, entries: usize) -> Result<()> {
+        if !recovered.active.table.is_empty() {
+            if self.is_read_only {
+                recovered.sealed.push(Arc::clone(&recovered.active));
+            } else {
+                let family = &recovered.family;
+                let is_bottom = family.load().version.is_empty() && recovered.outputs.is_empty();
+                // No snapshot is older than this opening, and all of the log is visible in it.
+                let boundaries = vec![SeqNo::MAX];
+                let mut filter =
+                    VersionFilter::new(family.order.clone(), boundaries, is_bottom, self.now);
+                let memtable = &recovered.active.table;
+                let output = write_memtable(self.files, family, memtable, &mut filter)?;
+                recovered.outputs.push(output);
+            }
+        }
+        recovered.active = self.fresh(&recovered.family, bytes, entries);
+        Ok(())
+    }
+
+    fn apply(&self, recovered: &mut Recovered, sequence: SeqNo, ops: &[Op<'_>]) -> Result<()> {
+        for op in ops {
+            check_kind(op.kind)?;
+        }
+        let bytes =
+            ops.iter().map(|op| entry_bytes(op.key.len(), op.value.len(), op.expires_at != 0)).sum();
+        if !recovered.active.table.fits(bytes, ops.len()) {
+            self.seal(recovered, bytes, ops.len())?;
+        }
+        let order = &recovered.family.order;
+        let run = (ops.len() >= limits::RUN_ENTRIES_MIN)
+            .then(|| PreparedRun::sort(order, ops.len(), |index| ops[index as usize].key));
+        let memtable_ops = ops.iter().map(|op| MemtableOp {
+            kind: op.kind,
+            expires_at: op.expires_at,
+            hash: order.hash(op.key).unwrap_or(0),
+            key: op.key,
+            value: op.value,
+        });
+        recovered.active.table.insert(sequence, memtable_ops, run).map_err(|_| {
+            Error::new(ErrorKind::ReopenRequired, "a fresh memtable refused a replayed commit")
+        })?;
+        recovered.replayed_through = recovered.replayed_through.max(sequence);
+        Ok(())
+    }
+
+    fn section(
+        &mut self,
+        sequence: SeqNo,
+        id: FamilyId,
+        ops: &[Op<'_>],
+    ) -> Result<()> {
+        // A family that was dropped later: its records are passed over.
+        let Some(mut recovered) = self.families.remove(&id) else { return Ok(()) };
+        let outcome = if sequence > recovered.flushed_through {
+            self.apply(&mut recovered, sequence, ops)
+        } else {
+            Ok(())
+        };
+        self.families.insert(id, recovered);
+        outcome
+    }
+}
+
+impl Replay for Recovery<'_> {
+    fn record(&mut self, sequence: SeqNo, payload: &[u8], place: (&str, u64)) -> StorageResult<()> {
+        let malformed = |what: String| StorageError::malformed(place.0, place.1, what);
+        for section in RecordReader::new(payload) {
+            let section = section.map_err(|fault| malformed(format!("a commit record: {fault}")))?;
+            let mut ops = Vec::with_capacity(section.op_count as usize);
+            for op in section.ops {
+                ops.push(op.map_err(|fault| malformed(format!("an operation: {fault}")))?);
+            }
+            if let Err(error) = self.section(sequence, section.family, &ops) {
+                self.failure = Some(error);
+                return Err(malformed("the replay was given up".to_owned()));
+            }
+        }
+        Ok(())
+    }
+}

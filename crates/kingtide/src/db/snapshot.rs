@@ -1,0 +1,80 @@
+//! A view of the past.
+
+use std::{fmt, sync::Arc};
+
+use kingtide_base::SeqNo;
+
+use crate::{
+    engine::Engine,
+    error::Result,
+    family::ColumnFamily,
+    options::IterOptions,
+    read::{Iter, Value},
+    snapshot::SnapshotGuard,
+    txn::{find_at, get_at, iter_at},
+};
+
+/// The database as it was when the snapshot was taken, over all column families at once. Clones are the same snapshot.
+/// It pins what it sees in memory and on disk until all clones are dropped.
+#[derive(Clone)]
+pub struct Snapshot {
+    engine: Arc<Engine>,
+    guard: SnapshotGuard,
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot").field("sequence", &self.sequence()).finish_non_exhaustive()
+    }
+}
+
+impl Snapshot {
+    pub(super) fn new(engine: Arc<Engine>, guard: SnapshotGuard) -> Self {
+        Self { engine, guard }
+    }
+
+    /// The newest commit that the snapshot sees.
+    #[must_use]
+    pub fn sequence(&self) -> SeqNo {
+        self.guard.sequence()
+    }
+
+    /// The value that `key` had. Keys that had expired by then are absent; keys that expire later stay.
+    ///
+    /// # Errors
+    /// As [`Db::get`](crate::Db::get).
+    pub fn get(&self, family: &ColumnFamily, key: &[u8]) -> Result<Option<Value>> {
+        self.engine.check_open()?;
+        get_at(&self.engine, &family.family, key, Some(&self.guard))
+    }
+
+    /// The values that `keys` had, in their order.
+    ///
+    /// # Errors
+    /// As [`Db::get`](crate::Db::get).
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        family: &ColumnFamily,
+        keys: &[K],
+    ) -> Result<Vec<Option<Value>>> {
+        keys.iter().map(|key| self.get(family, key.as_ref())).collect()
+    }
+
+    /// True when `key` had a value.
+    ///
+    /// # Errors
+    /// As [`Db::get`](crate::Db::get).
+    pub fn contains(&self, family: &ColumnFamily, key: &[u8]) -> Result<bool> {
+        self.engine.check_open()?;
+        find_at(&self.engine, &family.family, key, Some(&self.guard)).map(|found| found.is_some())
+    }
+
+    /// An iterator over what the snapshot sees.
+    ///
+    /// # Errors
+    /// As [`Db::iter`](crate::Db::iter).
+    pub fn iter(&self, family: &ColumnFamily, options: IterOptions) -> Result<Iter> {
+        self.engine.check_open()?;
+        iter_at(&self.engine, &family.family, &options, &self.guard, None)
+    }
+}

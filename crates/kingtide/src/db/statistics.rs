@@ -1,0 +1,60 @@
+//! Gathers the numbers of `Stats`.
+
+use crate::{
+    engine::{Counters, Engine},
+    family::Family,
+    stats::{FamilyStats, LevelStats, Stats},
+};
+
+/// Numbers about the database.
+pub(super) fn of_database(engine: &Engine) -> Stats {
+    let (log_segments, log_bytes, log_bytes_written) = {
+        let state = engine.pipeline.order.lock();
+        let (segments, bytes) = state.log.tail.size();
+        (segments, bytes, state.log.tail.bytes_written())
+    };
+    let (log_syncs, commits) = engine.pipeline.counts();
+    let cache = engine.files.blocks.usage();
+    Stats {
+        families: engine.families.all().iter().map(|family| of_family(family)).collect(),
+        sequence: engine.visible(),
+        log_segments,
+        log_bytes,
+        log_bytes_written,
+        log_syncs,
+        commits,
+        snapshots: engine.snapshots.list().len(),
+        cache_bytes: cache.used_bytes,
+        cache_capacity_bytes: cache.capacity_bytes,
+        cache_hits: cache.hits,
+        cache_misses: cache.misses,
+        open_tables: engine.files.tables.open_count(),
+        flushes: Counters::get(&engine.counters.flushes),
+        merges: Counters::get(&engine.counters.merges),
+        table_bytes_written: Counters::get(&engine.counters.table_bytes_written),
+        write_stalls: engine.pipeline.stall.count(),
+    }
+}
+
+/// Numbers about one family.
+pub(super) fn of_family(family: &Family) -> FamilyStats {
+    let current = family.load();
+    let levels = (1..=current.version.depth().max(1)).map(|number| {
+        let totals = current.version.level_totals(number);
+        LevelStats {
+            level: usize::from(number),
+            files: totals.tables,
+            bytes: totals.file_bytes,
+            entries: totals.entries,
+            tombstones: totals.tombstones,
+            vlog_bytes: totals.value_bytes,
+        }
+    });
+    FamilyStats {
+        name: family.name(),
+        memtable_bytes: current.memories().map(|memory| memory.table.bytes()).sum(),
+        memtable_entries: current.memories().map(|memory| memory.table.entries() as u64).sum(),
+        sealed_memtables: current.sealed.len(),
+        levels: levels.collect(),
+    }
+}

@@ -1,0 +1,222 @@
+//! Installing: the durable manifest first, then what readers see. Everything here runs under the manifest lock.
+
+use std::sync::Arc;
+
+use kingtide_base::FileId;
+use kingtide_format::{Edit, TableMeta};
+
+use super::{Counters, Engine, ManifestSlot};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    family::Family,
+    memtable::Memory,
+    output::Output,
+    manifest::ManifestState,
+    version::{TableMove, Version, VersionFault},
+};
+
+impl ManifestSlot {
+    /// Makes `edits` durable, all or nothing.
+    ///
+    /// # Errors
+    /// What writing answers; `ReadOnly` in a read-only opening.
+    pub(crate) fn append(&mut self, edits: &[Edit]) -> Result<()> {
+        match self {
+            Self::Writer(manifest) => Ok(manifest.append(edits)?),
+            Self::ReadOnly(_) => {
+                Err(Error::new(ErrorKind::ReadOnly, "the database is open for reading only"))
+            }
+        }
+    }
+
+    /// What the durable manifest says.
+    pub(crate) fn state(&self) -> &ManifestState {
+        match self {
+            Self::Writer(manifest) => manifest.state(),
+            Self::ReadOnly(state) => state,
+        }
+    }
+}
+
+impl Engine {
+    /// Puts the flush of `memory` in place: its tables on level 1, the memtable gone, the log's start moved.
+    ///
+    /// # Errors
+    /// As [`ManifestSlot::append`]; `NotFound` when the family was dropped meanwhile. Nothing is installed then.
+    pub(crate) fn install_flush(
+        &self,
+        family: &Arc<Family>,
+        memory: &Arc<Memory>,
+        output: &Output,
+    ) -> Result<()> {
+        let mut manifest = self.manifest.lock();
+        self.check_family(family)?;
+        let needed = self.log_needed(Some(memory));
+        let mut edits: Vec<Edit> = vec![
+            Edit::NextFileId(self.files.next_id()),
+            Edit::LogStart {
+                segment: needed.segment,
+                sequence: needed.sequence,
+                position: needed.position,
+            },
+            Edit::LogDurable(self.pipeline.order.durable()),
+            Edit::FlushedThrough { family: family.id, sequence: memory.table.largest_sequence() },
+        ];
+        edits.extend(output.value_files.iter().map(|file| Edit::AddValueFile(*file)));
+        edits.extend(add_tables(family, 1, output));
+        manifest.append(&edits)?;
+        self.swap_version(family, Some(memory), shared(output), |version, added| {
+            version.apply(&at_level(1, added), &[], &[])
+        })?;
+        drop(manifest);
+        self.retire_log(needed.segment);
+        self.pipeline.stall.subtract(memory.table.bytes());
+        Counters::add(&self.counters.flushes, 1);
+        Counters::add(&self.counters.table_bytes_written, output.bytes());
+        Ok(())
+    }
+
+    /// Puts a merge in place: `inputs` (level and file) go, the output's tables join `target_level`.
+    ///
+    /// # Errors
+    /// As [`Engine::install_flush`].
+    pub(crate) fn install_merge(
+        &self,
+        family: &Arc<Family>,
+        inputs: &[(u8, Arc<TableMeta>)],
+        target_level: u8,
+        output: &Output,
+    ) -> Result<()> {
+        let mut manifest = self.manifest.lock();
+        self.check_family(family)?;
+        let mut edits = vec![Edit::NextFileId(self.files.next_id())];
+        edits.extend(inputs.iter().map(|(level, table)| Edit::RemoveTable {
+            family: family.id,
+            level: *level,
+            file: table.file,
+        }));
+        edits.extend(output.value_files.iter().map(|file| Edit::AddValueFile(*file)));
+        edits.extend(add_tables(family, target_level, output));
+        manifest.append(&edits)?;
+        let removed: Vec<_> = inputs.iter().map(|(level, table)| (*level, table.file)).collect();
+        self.swap_version(family, None, shared(output), |version, added| {
+            version.apply(&at_level(target_level, added), &removed, &[])
+        })?;
+        drop(manifest);
+        for (_, table) in inputs {
+            self.files.live.remove(table);
+        }
+        Counters::add(&self.counters.merges, 1);
+        Counters::add(&self.counters.table_bytes_written, output.bytes());
+        Ok(())
+    }
+
+    /// Moves tables to another level without rewriting them.
+    ///
+    /// # Errors
+    /// As [`Engine::install_flush`].
+    pub(crate) fn install_moves(
+        &self,
+        family: &Arc<Family>,
+        inputs: &[(u8, Arc<TableMeta>)],
+        target_level: u8,
+    ) -> Result<()> {
+        let mut manifest = self.manifest.lock();
+        self.check_family(family)?;
+        let moves: Vec<TableMove> = inputs
+            .iter()
+            .map(|(from, table)| TableMove { file: table.file, from: *from, to: target_level })
+            .collect();
+        let edits: Vec<Edit> = moves
+            .iter()
+            .map(|moved| Edit::MoveTable {
+                family: family.id,
+                from: moved.from,
+                to: moved.to,
+                file: moved.file,
+            })
+            .collect();
+        manifest.append(&edits)?;
+        self.swap_version(family, None, Vec::new(), |version, _| version.apply(&[], &[], &moves))
+    }
+
+    fn swap_version(
+        &self,
+        family: &Arc<Family>,
+        flushed: Option<&Arc<Memory>>,
+        added: Vec<Arc<TableMeta>>,
+        change: impl FnOnce(&Version, &[Arc<TableMeta>]) -> std::result::Result<Version, VersionFault>,
+    ) -> Result<()> {
+        for table in &added {
+            self.files.live.add(table);
+        }
+        let version = change(&family.load().version, &added)
+            .map_err(|fault| Error::new(ErrorKind::ReopenRequired, fault.to_string()))?;
+        let version = Arc::new(version);
+        family.update(|current| current.with_version(Arc::clone(&version), flushed));
+        Ok(())
+    }
+
+    /// Gives back log segments that the durable manifest no longer asks for.
+    pub(crate) fn retire_log(&self, oldest_needed: kingtide_base::SegmentId) {
+        let names = {
+            let mut state = self.pipeline.order.lock();
+            state.log.tail.retire(self.env.as_ref(), oldest_needed)
+        };
+        self.remove_segments(names);
+    }
+
+    /// Removes segment files whose records are all in tables.
+    pub(crate) fn remove_segments(&self, names: Vec<String>) {
+        for name in names {
+            // What cannot be removed now is ignored by every replay, and removed by the next open.
+            let _ = self.wal.remove(&name);
+        }
+    }
+
+    /// Removes dead tables, and the value files that no table points to since.
+    ///
+    /// # Errors
+    /// What the manifest answers; the value files then stay until the next open.
+    pub(crate) fn sweep_files(&self) -> Result<()> {
+        self.remove_value_files(self.files.sweep_tables())
+    }
+
+    /// Removes value files that no table points to: first from the manifest, then from the disk.
+    ///
+    /// # Errors
+    /// What the manifest answers; the files then stay until the next open.
+    pub(crate) fn remove_value_files(&self, dead: Vec<FileId>) -> Result<()> {
+        if dead.is_empty() {
+            return Ok(());
+        }
+        let edits: Vec<Edit> = dead.iter().map(|file| Edit::RemoveValueFile(*file)).collect();
+        self.manifest.lock().append(&edits)?;
+        for file in dead {
+            // As for segments: a leftover is harmless.
+            let _ = self.files.remove_vlog(file);
+        }
+        Ok(())
+    }
+}
+
+fn add_tables(
+    family: &Family,
+    level: u8,
+    output: &Output,
+) -> impl Iterator<Item = Edit> {
+    let family = family.id;
+    output.tables.iter().map(move |meta| Edit::AddTable {
+        family,
+        level,
+        meta: meta.clone(),
+    })
+}
+
+fn shared(output: &Output) -> Vec<Arc<TableMeta>> {
+    output.tables.iter().map(|meta| Arc::new(meta.clone())).collect()
+}
+
+fn at_level(level: u8, tables: &[Arc<TableMeta>]) -> Vec<(u8, Arc<TableMeta>)> {
+    tables.iter().map(|table| (level, Arc::clone(table))).collect()
+}

@@ -1,0 +1,214 @@
+//! The shared state of an open database: what every path (write, read, flush, merge, recovery) works on. Holds parts and
+//! the rules that bind them together; the paths themselves are modules of their own.
+
+mod install;
+
+use std::sync::Arc;
+
+use kingtide_base::{Lsn, SegmentId, SeqNo};
+use kingtide_env::{
+    Directory, Env, FileLock,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use crate::{
+    error::{Error, ErrorKind, Result},
+    family::{Family, Registry},
+    files::Files,
+    manifest::{Manifest, ManifestState},
+    options::Options,
+    snapshot::SnapshotRegistry,
+    write::Pipeline,
+};
+
+/// Microseconds in a second.
+const MICROS_PER_SECOND: u64 = 1_000_000;
+
+/// The manifest of an opening. Guarded by one lock: installs follow one another.
+pub(crate) enum ManifestSlot {
+    /// Open for writing; knows the durable state itself.
+    Writer(Box<Manifest>),
+    /// What a read-only opening found.
+    ReadOnly(Box<ManifestState>),
+}
+
+/// Counts of this opening. All are statistics: relaxed.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) flushes: AtomicU64,
+    pub(crate) merges: AtomicU64,
+    pub(crate) table_bytes_written: AtomicU64,
+}
+
+impl Counters {
+    /// Adds to a count.
+    pub(crate) fn add(counter: &AtomicU64, amount: u64) {
+        counter.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Reads a count.
+    pub(crate) fn get(counter: &AtomicU64) -> u64 {
+        counter.load(Ordering::Relaxed)
+    }
+}
+
+/// See the module.
+pub(crate) struct Engine {
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) options: Options,
+    pub(crate) root: Arc<dyn Directory>,
+    pub(crate) wal: Arc<dyn Directory>,
+    pub(crate) files: Arc<Files>,
+    pub(crate) families: Registry,
+    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) snapshots: Arc<SnapshotRegistry>,
+    pub(crate) manifest: Mutex<ManifestSlot>,
+    pub(crate) counters: Counters,
+    /// Names this opening, so that handles of another one are refused.
+    pub(crate) opening: u64,
+    pub(crate) is_closed: AtomicBool,
+    /// The largest clock that was ever answered, in Unix seconds: the clock never goes back within an opening.
+    clock: AtomicU64,
+    lock: Mutex<Option<Box<dyn FileLock>>>,
+}
+
+/// How an engine is made.
+pub(crate) struct EngineParts {
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) options: Options,
+    pub(crate) root: Arc<dyn Directory>,
+    pub(crate) wal: Arc<dyn Directory>,
+    pub(crate) files: Arc<Files>,
+    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) manifest: ManifestSlot,
+    pub(crate) opening: u64,
+    pub(crate) lock: Option<Box<dyn FileLock>>,
+}
+
+impl Engine {
+    pub(crate) fn new(parts: EngineParts) -> Self {
+        Self {
+            env: parts.env,
+            options: parts.options,
+            root: parts.root,
+            wal: parts.wal,
+            files: parts.files,
+            families: Registry::default(),
+            pipeline: parts.pipeline,
+            snapshots: SnapshotRegistry::new(),
+            manifest: Mutex::new(parts.manifest),
+            counters: Counters::default(),
+            opening: parts.opening,
+            is_closed: AtomicBool::new(false),
+            clock: AtomicU64::new(0),
+            lock: Mutex::new(parts.lock),
+        }
+    }
+
+    /// The newest commit that readers may see.
+    #[inline]
+    pub(crate) fn visible(&self) -> SeqNo {
+        self.pipeline.order.visible()
+    }
+
+    /// Unix seconds; never goes back.
+    pub(crate) fn now(&self) -> i64 {
+        let seconds = self.env.unix_micros() / MICROS_PER_SECOND;
+        // Relaxed: only that it never goes back matters, and `fetch_max` sees to that.
+        let largest = self.clock.fetch_max(seconds, Ordering::Relaxed).max(seconds);
+        i64::try_from(largest).unwrap_or(i64::MAX)
+    }
+
+    /// Refuses calls on a closed database.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        // Acquire: pairs with the store in `close`.
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Closed, "the database is closed"));
+        }
+        Ok(())
+    }
+
+    /// Refuses writing on a closed or read-only database.
+    ///
+    /// # Errors
+    /// `Closed`, `ReadOnly`.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        if self.options.read_only {
+            return Err(Error::new(
+                ErrorKind::ReadOnly,
+                "the database is open for reading only: open it without read_only to write",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses a handle of another database, or of a dropped family.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `NotFound`.
+    #[inline]
+    pub(crate) fn check_family(&self, family: &Family) -> Result<()> {
+        if family.opening != self.opening {
+            return Err(Error::invalid("the column family handle belongs to another open database"));
+        }
+        if family.is_dropped() {
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                format!("column family {:?} was dropped", family.name()),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Where replay must begin for everything that is not in tables, `without` one memtable that just went there; and
+    /// the newest commit. Consistent, because it is taken under the commit lock.
+    pub(crate) fn log_needed(&self, without: Option<&Arc<crate::memtable::Memory>>) -> LogNeeded {
+        let families = self.families.all();
+        let state = self.pipeline.order.lock();
+        let mut needed = LogNeeded {
+            segment: state.log.tail.segment(),
+            position: state.log.tail.position(),
+            sequence: state.last_sequence(),
+            holder: None,
+        };
+        for family in families {
+            if family.is_dropped() {
+                continue;
+            }
+            for memory in family.load().memories() {
+                if without.is_some_and(|without| Arc::ptr_eq(without, memory)) {
+                    continue;
+                }
+                if let Some(span) = memory.span()
+                    && span.start < needed.position
+                {
+                    needed.position = span.start;
+                    needed.segment = span.segment;
+                    needed.holder = Some(Arc::clone(&family));
+                }
+            }
+        }
+        needed
+    }
+
+    /// Gives the directory back to other openings.
+    pub(crate) fn release_lock(&self) {
+        self.lock.lock().take();
+    }
+}
+
+/// What of the log is still needed. See [`Engine::log_needed`].
+pub(crate) struct LogNeeded {
+    pub(crate) segment: SegmentId,
+    pub(crate) position: Lsn,
+    pub(crate) sequence: SeqNo,
+    /// The family whose memtable holds the log back the furthest.
+    pub(crate) holder: Option<Arc<Family>>,
+}

@@ -1,0 +1,243 @@
+//! Settings of a family: which values are legal, and how they are stored. They are stored as text pairs, so that a
+//! version that adds a setting can still read what an older one wrote: what is not named keeps its default, and a name
+//! that this version does not know is kept out.
+
+use std::{str::FromStr, time::Duration};
+
+use kingtide_base::limits;
+
+use crate::{
+    error::{Error, ErrorKind, Result},
+    options::{Compression, FamilyOptions, IsolationLevel, SyncMode},
+};
+
+/// Checks a family's name: 1 to 127 bytes, no separators, no control characters, not `.` or `..`.
+///
+/// # Errors
+/// `InvalidArgument`, or `TooLarge` for a name that is too long.
+pub(crate) fn validate_name(name: &str) -> Result<()> {
+    if name.len() > limits::FAMILY_NAME_BYTES_MAX {
+        return Err(Error::new(
+            ErrorKind::TooLarge,
+            format!(
+                "a column family's name has at most {} bytes, this one has {}",
+                limits::FAMILY_NAME_BYTES_MAX,
+                name.len()
+            ),
+        ));
+    }
+    let has_separator = name.chars().any(|c| c == '/' || c == '\\' || c.is_control());
+    if name.is_empty() || name == "." || name == ".." || has_separator {
+        return Err(Error::invalid(format!(
+            "{name:?} cannot name a column family: use 1 to 127 bytes without slashes and control characters"
+        )));
+    }
+    Ok(())
+}
+
+/// Checks a family's settings.
+///
+/// # Errors
+/// `InvalidArgument` that names the setting and its range.
+pub(crate) fn validate_options(options: &FamilyOptions) -> Result<()> {
+    let rate = options.bloom_false_positive_rate;
+    let density = options.tombstone_density_trigger;
+    let rules = [
+        (options.write_buffer_bytes >= 4096, "write_buffer_bytes must be at least 4096"),
+        (options.write_buffer_bytes <= 16 << 30, "write_buffer_bytes must be at most 16 GiB"),
+        ((2..=1000).contains(&options.level_size_ratio), "level_size_ratio must be 2 to 1000"),
+        (
+            (1..=limits::LEVELS_MAX).contains(&options.min_levels),
+            "min_levels must be 1 to 16",
+        ),
+        (options.l1_file_count_trigger >= 1, "l1_file_count_trigger must be at least 1"),
+        (options.l0_queue_stall_threshold >= 1, "l0_queue_stall_threshold must be at least 1"),
+        (rate > 0.0 && rate < 1.0, "bloom_false_positive_rate must be between 0 and 1"),
+        ((0.0..=1.0).contains(&density), "tombstone_density_trigger must be 0 to 1"),
+        (options.index_sample_ratio >= 1, "index_sample_ratio must be at least 1"),
+        (
+            options.sync != SyncMode::Interval(Duration::ZERO),
+            "a sync interval must be at least 1 microsecond",
+        ),
+        (
+            options.comparator.len() <= limits::COMPARATOR_NAME_BYTES_MAX,
+            "a comparator's name has at most 63 bytes",
+        ),
+    ];
+    match rules.iter().find(|(holds, _)| !holds) {
+        Some((_, rule)) => Err(Error::invalid(*rule)),
+        None => Ok(()),
+    }
+}
+
+/// The settings as text pairs.
+pub(crate) fn encode_options(options: &FamilyOptions) -> Vec<(String, String)> {
+    let (sync, interval) = match options.sync {
+        SyncMode::None => ("none", Duration::ZERO),
+        SyncMode::Interval(interval) => ("interval", interval),
+        SyncMode::Full => ("full", Duration::ZERO),
+    };
+    let pairs = [
+        ("write_buffer_bytes", options.write_buffer_bytes.to_string()),
+        ("level_size_ratio", options.level_size_ratio.to_string()),
+        ("min_levels", options.min_levels.to_string()),
+        ("dividing_level_offset", options.dividing_level_offset.to_string()),
+        ("value_threshold_bytes", options.value_threshold_bytes.to_string()),
+        ("compression", compression_name(options.compression).to_owned()),
+        ("bloom_filter", options.bloom_filter.to_string()),
+        ("bloom_false_positive_rate", options.bloom_false_positive_rate.to_string()),
+        ("block_index", options.block_index.to_string()),
+        ("index_sample_ratio", options.index_sample_ratio.to_string()),
+        ("block_index_prefix_bytes", options.block_index_prefix_bytes.to_string()),
+        ("sync", sync.to_owned()),
+        ("sync_interval_us", interval.as_micros().to_string()),
+        ("comparator", options.comparator.clone()),
+        ("skip_list_level_max", options.skip_list_level_max.to_string()),
+        ("skip_list_probability", options.skip_list_probability.to_string()),
+        ("isolation", isolation_name(options.isolation).to_owned()),
+        ("disk_free_bytes_min", options.disk_free_bytes_min.to_string()),
+        ("l1_file_count_trigger", options.l1_file_count_trigger.to_string()),
+        ("l0_queue_stall_threshold", options.l0_queue_stall_threshold.to_string()),
+        ("tombstone_density_trigger", options.tombstone_density_trigger.to_string()),
+        ("tombstone_density_entries_min", options.tombstone_density_entries_min.to_string()),
+        ("use_btree", options.use_btree.to_string()),
+        ("object_target_file_bytes", options.object_target_file_bytes.to_string()),
+        ("object_lazy_compaction", options.object_lazy_compaction.to_string()),
+        ("object_prefetch_compaction", options.object_prefetch_compaction.to_string()),
+    ];
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The settings that `pairs` describe; what is not named keeps its default.
+///
+/// # Errors
+/// A message that names the setting whose value cannot be read.
+pub(crate) fn decode_options(
+    pairs: &[(String, String)],
+) -> std::result::Result<FamilyOptions, String> {
+    let mut options = FamilyOptions::default();
+    let mut interval = Duration::ZERO;
+    for (name, value) in pairs {
+        decode_pair(&mut options, &mut interval, name, value)?;
+    }
+    if let SyncMode::Interval(stored) = &mut options.sync {
+        *stored = interval;
+    }
+    Ok(options)
+}
+
+fn decode_pair(
+    options: &mut FamilyOptions,
+    interval: &mut Duration,
+    name: &str,
+    value: &str,
+) -> std::result::Result<(), String> {
+    let wrong = || format!("setting {name} has the value {value:?}, which cannot be read");
+    match name {
+        "write_buffer_bytes" => options.write_buffer_bytes = parse(name, value)?,
+        "level_size_ratio" => options.level_size_ratio = parse(name, value)?,
+        "min_levels" => options.min_levels = parse(name, value)?,
+        "dividing_level_offset" => options.dividing_level_offset = parse(name, value)?,
+        "value_threshold_bytes" => options.value_threshold_bytes = parse(name, value)?,
+        "compression" => options.compression = compression_of(value).ok_or_else(wrong)?,
+        "bloom_filter" => options.bloom_filter = parse(name, value)?,
+        "bloom_false_positive_rate" => options.bloom_false_positive_rate = parse(name, value)?,
+        "block_index" => options.block_index = parse(name, value)?,
+        "index_sample_ratio" => options.index_sample_ratio = parse(name, value)?,
+        "block_index_prefix_bytes" => options.block_index_prefix_bytes = parse(name, value)?,
+        "sync" => {
+            options.sync = match value {
+                "none" => SyncMode::None,
+                "interval" => SyncMode::Interval(*interval),
+                "full" => SyncMode::Full,
+                _ => return Err(wrong()),
+            }
+        }
+        "sync_interval_us" => *interval = Duration::from_micros(parse(name, value)?),
+        "comparator" => value.clone_into(&mut options.comparator),
+        "skip_list_level_max" => options.skip_list_level_max = parse(name, value)?,
+        "skip_list_probability" => options.skip_list_probability = parse(name, value)?,
+        "isolation" => options.isolation = isolation_of(value).ok_or_else(wrong)?,
+        "disk_free_bytes_min" => options.disk_free_bytes_min = parse(name, value)?,
+        "l1_file_count_trigger" => options.l1_file_count_trigger = parse(name, value)?,
+        "l0_queue_stall_threshold" => options.l0_queue_stall_threshold = parse(name, value)?,
+        "tombstone_density_trigger" => options.tombstone_density_trigger = parse(name, value)?,
+        "tombstone_density_entries_min" => {
+            options.tombstone_density_entries_min = parse(name, value)?;
+        }
+        "use_btree" => options.use_btree = parse(name, value)?,
+        "object_target_file_bytes" => options.object_target_file_bytes = parse(name, value)?,
+        "object_lazy_compaction" => options.object_lazy_compaction = parse(name, value)?,
+        "object_prefetch_compaction" => options.object_prefetch_compaction = parse(name, value)?,
+        _ => {}
+    }
+    Ok(())
+}
+
+fn parse<T: FromStr>(name: &str, value: &str) -> std::result::Result<T, String> {
+    value.parse().map_err(|_| format!("setting {name} has the value {value:?}, which cannot be read"))
+}
+
+const COMPRESSIONS: [(Compression, &str); 5] = [
+    (Compression::None, "none"),
+    (Compression::Snappy, "snappy"),
+    (Compression::Lz4, "lz4"),
+    (Compression::Lz4Fast, "lz4_fast"),
+    (Compression::Zstd, "zstd"),
+];
+
+fn compression_name(compression: Compression) -> &'static str {
+    COMPRESSIONS.iter().find(|(known, _)| *known == compression).map_or("none", |(_, name)| *name)
+}
+
+fn compression_of(name: &str) -> Option<Compression> {
+    COMPRESSIONS.iter().find(|(_, known)| *known == name).map(|(compression, _)| *compression)
+}
+
+const ISOLATIONS: [(IsolationLevel, &str); 2] =
+    [(IsolationLevel::ReadCommitted, "read_committed"), (IsolationLevel::Snapshot, "snapshot")];
+
+fn isolation_name(level: IsolationLevel) -> &'static str {
+    ISOLATIONS.iter().find(|(known, _)| *known == level).map_or("read_committed", |(_, name)| *name)
+}
+
+fn isolation_of(name: &str) -> Option<IsolationLevel> {
+    ISOLATIONS.iter().find(|(_, known)| *known == name).map(|(level, _)| *level)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_survive_storage() {
+        let options = FamilyOptions {
+            write_buffer_bytes: 1 << 20,
+            compression: Compression::Zstd,
+            sync: SyncMode::Interval(Duration::from_micros(77)),
+            isolation: IsolationLevel::Snapshot,
+            bloom_false_positive_rate: 0.003,
+            comparator: "reverse_memcmp".to_owned(),
+            ..FamilyOptions::default()
+        };
+        assert_eq!(decode_options(&encode_options(&options)), Ok(options));
+    }
+
+    #[test]
+    fn unknown_settings_are_passed_over_and_bad_values_are_named() {
+        let pair = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+        assert_eq!(decode_options(&pair("of_a_later_version", "1")), Ok(FamilyOptions::default()));
+        let message = decode_options(&pair("use_btree", "maybe")).expect_err("not a flag");
+        assert!(message.contains("use_btree"), "{message}");
+    }
+
+    #[test]
+    fn names_are_data_not_paths() {
+        for name in ["", ".", "..", "a/b", "a\\b", "a\nb", "a\0b"] {
+            assert_eq!(validate_name(name).expect_err(name).kind(), ErrorKind::InvalidArgument);
+        }
+        assert_eq!(validate_name(&"x".repeat(128)).expect_err("long").kind(), ErrorKind::TooLarge);
+        validate_name(&"x".repeat(127)).expect("127 bytes are fine");
+        validate_name("users of Grönland").expect("any text is fine");
+    }
+}

@@ -1,0 +1,138 @@
+//! Column families: what one is, its settings, and the registry of all of them.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `config` | settings: validation, and the text pairs in which they are stored |
+//! | `registry` | families by name and by id |
+//! | `super_version` | what readers of a family see: memtables and tables, swapped as a whole |
+
+mod config;
+mod registry;
+mod super_version;
+
+use std::{
+    fmt,
+    sync::Arc,
+};
+
+use arc_swap::ArcSwap;
+use kingtide_base::{FamilyId, KeyOrder};
+use kingtide_env::sync::{
+    Mutex,
+    atomic::{AtomicBool, Ordering},
+};
+
+pub(crate) use config::{decode_options, encode_options, validate_name, validate_options};
+pub(crate) use registry::{Registry, already_exists};
+pub(crate) use super_version::SuperVersion;
+
+use crate::options::FamilyOptions;
+
+/// One open family. Shared by handles, transactions and background work.
+pub(crate) struct Family {
+    pub(crate) id: FamilyId,
+    pub(crate) order: KeyOrder,
+    /// Which opening it belongs to, to refuse handles of another database.
+    pub(crate) opening: u64,
+    pub(crate) options: FamilyOptions,
+    name: Mutex<String>,
+    current: ArcSwap<SuperVersion>,
+    /// Serialises changes of `current`; held for the swap only.
+    edit: Mutex<()>,
+    dropped: AtomicBool,
+    /// Tables that a running merge reads; their ids.
+    pub(crate) busy_tables: Mutex<Vec<kingtide_base::FileId>>,
+    /// Held by the one flush of this family that runs.
+    pub(crate) flushing: Mutex<()>,
+}
+
+/// How a family is made.
+pub(crate) struct FamilyParts {
+    pub(crate) id: FamilyId,
+    pub(crate) name: String,
+    pub(crate) order: KeyOrder,
+    pub(crate) options: FamilyOptions,
+    pub(crate) opening: u64,
+    pub(crate) first: SuperVersion,
+}
+
+impl Family {
+    pub(crate) fn new(parts: FamilyParts) -> Self {
+        Self {
+            id: parts.id,
+            order: parts.order,
+            opening: parts.opening,
+            options: parts.options,
+            name: Mutex::new(parts.name),
+            current: ArcSwap::from_pointee(parts.first),
+            edit: Mutex::new(()),
+            dropped: AtomicBool::new(false),
+            busy_tables: Mutex::new(Vec::new()),
+            flushing: Mutex::new(()),
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.name.lock().clone()
+    }
+
+    pub(crate) fn set_name(&self, name: &str) {
+        name.clone_into(&mut self.name.lock());
+    }
+
+    /// What readers see now. Cheap; for use within one call.
+    pub(crate) fn load(&self) -> arc_swap::Guard<Arc<SuperVersion>> {
+        self.current.load()
+    }
+
+    /// What readers see now, to be kept.
+    pub(crate) fn load_full(&self) -> Arc<SuperVersion> {
+        self.current.load_full()
+    }
+
+    /// Replaces what readers see by what `change` makes of it.
+    pub(crate) fn update(&self, change: impl FnOnce(&SuperVersion) -> SuperVersion) {
+        let _serialised = self.edit.lock();
+        let next = change(&self.current.load());
+        self.current.store(Arc::new(next));
+    }
+
+    /// True once the family was dropped; nothing is written to it any more.
+    pub(crate) fn is_dropped(&self) -> bool {
+        // Acquire: pairs with `set_dropped`.
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_dropped(&self) {
+        // Release: pairs with `is_dropped`.
+        self.dropped.store(true, Ordering::Release);
+    }
+}
+
+impl fmt::Debug for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Family").field("id", &self.id).field("name", &self.name()).finish()
+    }
+}
+
+/// A handle to a column family: cheap to clone, shared freely between threads. It stays valid until the family is
+/// dropped or the database is closed; calls then answer [`NotFound`](crate::ErrorKind::NotFound) or
+/// [`Closed`](crate::ErrorKind::Closed).
+#[derive(Clone, Debug)]
+pub struct ColumnFamily {
+    pub(crate) family: Arc<Family>,
+}
+
+impl ColumnFamily {
+    /// The family's name now; a rename changes it for all handles.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.family.name()
+    }
+
+    /// The family's settings.
+    #[must_use]
+    pub fn options(&self) -> FamilyOptions {
+        self.family.options.clone()
+    }
+}

@@ -1,0 +1,152 @@
+//! The table and value files of a database: where they lie, which ids are free, the caches through which they are read,
+//! and when one may be removed.
+//!
+//! A file is removed only when it is proven dead: the durable manifest no longer names it, and no version that a reader
+//! may still hold names it. The second part is counted by the `Arc` of its metadata, which all versions share.
+
+mod live;
+
+use std::sync::Arc;
+
+use kingtide_base::{FileId, StorageError, StorageResult, ValuePointer};
+use kingtide_collections::BlockCache;
+use kingtide_env::{
+    Directory, File, OpenMode,
+    sync::atomic::{AtomicU64, Ordering},
+};
+use kingtide_table::{Block, TableCache, ValueFiles, klog_name, vlog_name};
+
+pub(crate) use live::LiveFiles;
+
+use crate::read::iter::owned::ValueSource;
+
+/// Value files kept open.
+const VALUE_FILES_OPEN_MAX: usize = 64;
+
+/// See the module.
+pub(crate) struct Files {
+    pub(crate) klog: Arc<dyn Directory>,
+    pub(crate) vlog: Arc<dyn Directory>,
+    pub(crate) tables: Arc<TableCache>,
+    pub(crate) values: ValueFiles,
+    pub(crate) blocks: Arc<BlockCache<Block>>,
+    pub(crate) live: LiveFiles,
+    next_file: AtomicU64,
+}
+
+impl Files {
+    /// The files below `klog` and `vlog`; ids from `next_file` on are free.
+    pub(crate) fn new(
+        klog: Arc<dyn Directory>,
+        vlog: Arc<dyn Directory>,
+        open_tables_max: usize,
+        block_cache_bytes: usize,
+        next_file: FileId,
+    ) -> Self {
+        Self {
+            tables: Arc::new(TableCache::new(Arc::clone(&klog), open_tables_max)),
+            values: ValueFiles::new(Arc::clone(&vlog), VALUE_FILES_OPEN_MAX),
+            blocks: Arc::new(BlockCache::new(block_cache_bytes)),
+            live: LiveFiles::default(),
+            next_file: AtomicU64::new(next_file.0),
+            klog,
+            vlog,
+        }
+    }
+
+    /// A file id that was never used.
+    pub(crate) fn take_id(&self) -> FileId {
+        // Relaxed: only uniqueness matters.
+        FileId(self.next_file.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The next id that will be handed out.
+    pub(crate) fn next_id(&self) -> FileId {
+        // Relaxed: a later id is as good.
+        FileId(self.next_file.load(Ordering::Relaxed))
+    }
+
+    /// Creates the klog file `id`.
+    ///
+    /// # Errors
+    /// What the system answers.
+    pub(crate) fn create_klog(&self, id: FileId) -> StorageResult<Arc<dyn File>> {
+        let name = klog_name(id);
+        self.klog
+            .open(&name, OpenMode::CreateNew)
+            .map_err(|error| StorageError::io(format!("klog/{name}"), "create", error))
+    }
+
+    /// Creates the vlog file `id`.
+    ///
+    /// # Errors
+    /// What the system answers.
+    pub(crate) fn create_vlog(&self, id: FileId) -> StorageResult<Arc<dyn File>> {
+        let name = vlog_name(id);
+        self.vlog
+            .open(&name, OpenMode::CreateNew)
+            .map_err(|error| StorageError::io(format!("vlog/{name}"), "create", error))
+    }
+
+    /// Makes the names of new files durable.
+    ///
+    /// # Errors
+    /// What the system answers.
+    pub(crate) fn sync_directories(&self, has_values: bool) -> StorageResult<()> {
+        self.klog.sync().map_err(|error| StorageError::io("klog", "sync", error))?;
+        if has_values {
+            self.vlog.sync().map_err(|error| StorageError::io("vlog", "sync", error))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the klog file `id`, which is proven dead.
+    ///
+    /// # Errors
+    /// What the system answers; the file may still be there.
+    pub(crate) fn remove_klog(&self, id: FileId) -> StorageResult<()> {
+        let name = klog_name(id);
+        self.tables.forget(id);
+        self.blocks.remove_file(id);
+        remove(self.klog.as_ref(), &name, "klog")
+    }
+
+    /// Removes the vlog file `id`, which is proven dead.
+    ///
+    /// # Errors
+    /// What the system answers; the file may still be there.
+    pub(crate) fn remove_vlog(&self, id: FileId) -> StorageResult<()> {
+        let name = vlog_name(id);
+        self.values.forget(id);
+        remove(self.vlog.as_ref(), &name, "vlog")
+    }
+
+    /// Removes tables that nobody can read any more, and answers the value files that no table points to since. Those
+    /// must leave the manifest before they are removed.
+    pub(crate) fn sweep_tables(&self) -> Vec<FileId> {
+        let mut dead_values = Vec::new();
+        for meta in self.live.take_unread() {
+            if self.remove_klog(meta.file).is_ok() {
+                dead_values.extend(self.live.release_values(&meta));
+            } else {
+                self.live.put_back(meta);
+            }
+        }
+        dead_values
+    }
+}
+
+impl ValueSource for Files {
+    fn read(&self, pointer: &ValuePointer, key: &[u8]) -> StorageResult<Vec<u8>> {
+        self.values.read(pointer, key)
+    }
+}
+
+fn remove(directory: &dyn Directory, name: &str, folder: &str) -> StorageResult<()> {
+    match directory.remove(name) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(StorageError::io(format!("{folder}/{name}"), "remove", error))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,88 @@
+//! Flush: the oldest sealed memtable of a family becomes tables on level 1.
+//!
+//! 1. The log is synced past the memtable's newest record, if any other family still holds records at or before that
+//!    one: a table must never outlive the other half of a transaction. When everything up to there is in tables, the
+//!    log is not asked any more, and no sync is needed.
+//! 2. Runs are merged, dead versions dropped, tables and value files written and synced.
+//! 3. One manifest edit installs the tables and moves the log's start.
+//!
+//! One flush per family runs at a time, oldest first, so that what is in tables is always a prefix of the family's
+//! commits. After a failure of the log nothing is flushed any more.
+
+use std::sync::Arc;
+
+use kingtide_base::KeyOrder;
+use kingtide_collections::{MergeCursor, Memtable};
+
+use crate::{
+    compaction::filter::VersionFilter,
+    engine::Engine,
+    error::Result,
+    family::Family,
+    files::Files,
+    memtable::Memory,
+    output::{Output, TableWriter, discard_output},
+    write::reopen_required,
+};
+
+/// The drop rule for a pass over one family's entries.
+pub(crate) fn version_filter(engine: &Engine, order: &KeyOrder, is_bottom: bool) -> VersionFilter {
+    let boundaries = engine.snapshots.boundaries(|| engine.visible());
+    let clock = engine.snapshots.expiry_clock(|| engine.now());
+    VersionFilter::new(order.clone(), boundaries, is_bottom, clock)
+}
+
+/// Writes one memtable to tables. Nothing is installed.
+///
+/// # Errors
+/// What writing answers; nothing is left behind then.
+pub(crate) fn write_memtable(
+    files: &Files,
+    family: &Family,
+    memtable: &Arc<Memtable>,
+    filter: &mut VersionFilter,
+) -> Result<Output> {
+    let mut cursor = MergeCursor::new(family.order.clone(), memtable.cursors());
+    let writer = TableWriter::new(files, family, u64::MAX);
+    // Nothing cancels a flush, so the writer always has an answer.
+    Ok(writer.write(&mut cursor, filter, &|| false)?.unwrap_or_default())
+}
+
+/// Flushes the oldest sealed memtable of `family`; false when there is none.
+///
+/// # Errors
+/// What the log, the files and the manifest answer. The memtable stays sealed and can be tried again, unless the error
+/// is `ReopenRequired`.
+pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool> {
+    let _one_at_a_time = family.flushing.lock();
+    let current = family.load_full();
+    let Some(memory) = current.sealed.last() else { return Ok(false) };
+    if family.is_dropped() {
+        return Ok(false);
+    }
+    secure_log(engine, memory)?;
+    let is_bottom = current.version.is_empty();
+    let mut filter = version_filter(engine, &family.order, is_bottom);
+    let output = write_memtable(&engine.files, family, &memory.table, &mut filter)?;
+    if let Err(error) = engine.install_flush(family, memory, &output) {
+        if family.is_dropped() {
+            discard_output(&engine.files, &output);
+            return Ok(false);
+        }
+        return Err(error);
+    }
+    Ok(true)
+}
+
+/// Step 1 of the module.
+fn secure_log(engine: &Engine, memory: &Arc<Memory>) -> Result<()> {
+    let failure = engine.pipeline.order.lock().failure().cloned();
+    if let Some(failure) = failure {
+        return Err(reopen_required(&failure));
+    }
+    let Some(span) = memory.span() else { return Ok(()) };
+    if engine.log_needed(Some(memory)).position < span.end {
+        engine.pipeline.sync_through(span.end)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! Memtables of the engine: a [`kingtide_collections::Memtable`] with its place in the log, and where new ones come from.
+
+use std::sync::Arc;
+
+use kingtide_base::{KeyOrder, Lsn, SegmentId};
+use kingtide_collections::{ArenaPool, Memtable};
+use kingtide_env::sync::Mutex;
+
+/// Bytes of memtable for which its hash index has room for one entry; a memtable of smaller entries is sealed earlier.
+const BYTES_PER_ENTRY_MIN: usize = 128;
+/// Every memtable has room for this many entries, however small its buffer.
+const ENTRIES_MIN: usize = 1024;
+
+/// Where the records of a memtable lie in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogSpan {
+    /// The segment of the first record.
+    pub(crate) segment: SegmentId,
+    /// Where the first record begins.
+    pub(crate) start: Lsn,
+    /// Where the last record ends.
+    pub(crate) end: Lsn,
+}
+
+/// A memtable and its place in the log.
+pub(crate) struct Memory {
+    /// The entries.
+    pub(crate) table: Arc<Memtable>,
+    /// `None` while it is empty. Written under the commit lock.
+    span: Mutex<Option<LogSpan>>,
+}
+
+impl Memory {
+    /// An empty memtable.
+    pub(crate) fn new(table: Memtable) -> Self {
+        Self { table: Arc::new(table), span: Mutex::new(None) }
+    }
+
+    /// Where its records lie; `None` while it is empty.
+    pub(crate) fn span(&self) -> Option<LogSpan> {
+        *self.span.lock()
+    }
+
+    /// Notes a record that was applied.
+    pub(crate) fn note_record(&self, segment: SegmentId, start: Lsn, end: Lsn) {
+        let mut span = self.span.lock();
+        match span.as_mut() {
+            Some(span) => span.end = end,
+            None => *span = Some(LogSpan { segment, start, end }),
+        }
+    }
+}
+
+/// Makes memtables from arenas that were used before, so that their memory is touched already.
+pub(crate) struct MemtableSource {
+    pool: Arc<ArenaPool>,
+}
+
+impl MemtableSource {
+    /// A source that keeps up to `arenas_max` free arenas.
+    pub(crate) fn new(arenas_max: usize) -> Self {
+        Self { pool: ArenaPool::new(arenas_max) }
+    }
+
+    /// A memtable of `buffer_bytes`, or larger when a transaction of `needed_bytes` and `needed_entries` asks for it.
+    pub(crate) fn make(
+        &self,
+        order: &KeyOrder,
+        buffer_bytes: usize,
+        needed_bytes: usize,
+        needed_entries: usize,
+    ) -> Arc<Memory> {
+        let bytes = buffer_bytes.max(needed_bytes.saturating_add(64));
+        let entries = (bytes / BYTES_PER_ENTRY_MIN).max(needed_entries).max(ENTRIES_MIN);
+        Arc::new(Memory::new(Memtable::new(order.clone(), &self.pool, bytes, entries)))
+    }
+}

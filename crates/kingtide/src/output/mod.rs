@@ -1,0 +1,258 @@
+//! Writes what a merged cursor yields to new tables: the one writer behind flushes, merges and recovery.
+//!
+//! 1. Every version passes the drop rule ([`VersionFilter`]).
+//! 2. Long values that are still inline go to a value file; pointers are carried over as they are.
+//! 3. A table is closed when it has reached its size, never between two versions of one key.
+//! 4. The files, then the directories, are synced. Only then may a manifest edit name them.
+//!
+//! When anything fails, the files made so far are removed: nobody has been told of them.
+
+use kingtide_base::{Cursor, EntryKind, EntryRef, FileId, StorageError, StorageResult, ValueRef};
+use kingtide_format::{CodecId, TableMeta, ValueFileMeta};
+use kingtide_table::{TableBuilder, TableSettings, ValueLogBuilder};
+
+use crate::{
+    compaction::filter::{Decision, VersionFilter},
+    family::Family,
+    files::Files,
+    options::Compression,
+};
+
+/// Raw bytes of a table's block.
+const BLOCK_BYTES: usize = 4096;
+/// A value file is closed when it has reached this size.
+const VALUE_FILE_BYTES_MAX: u64 = 256 << 20;
+/// Entries between two looks at whether the work was cancelled.
+const ENTRIES_PER_CHECK: u64 = 1024;
+
+/// What was written.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    /// The tables, in key order.
+    pub(crate) tables: Vec<TableMeta>,
+    /// The value files that the tables point to and that are new.
+    pub(crate) value_files: Vec<ValueFileMeta>,
+}
+
+impl Output {
+    /// Bytes written to tables and value files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.tables.iter().map(|table| table.file_bytes).sum::<u64>()
+            + self.value_files.iter().map(|file| file.file_bytes).sum::<u64>()
+    }
+}
+
+/// The codec number of a setting.
+pub(crate) fn codec_of(compression: Compression) -> CodecId {
+    match compression {
+        Compression::None => CodecId::None,
+        Compression::Snappy => CodecId::Snappy,
+        Compression::Lz4 => CodecId::Lz4,
+        Compression::Lz4Fast => CodecId::Lz4Fast,
+        Compression::Zstd => CodecId::Zstd,
+    }
+}
+
+/// Writes one pass of a family's entries.
+pub(crate) struct TableWriter<'a> {
+    files: &'a Files,
+    family: &'a Family,
+    table_bytes_max: u64,
+    table: Option<TableBuilder>,
+    values: Option<ValueLogBuilder>,
+    key: Vec<u8>,
+    created: Vec<Created>,
+    output: Output,
+}
+
+enum Created {
+    Klog(FileId),
+    Vlog(FileId),
+}
+
+impl<'a> TableWriter<'a> {
+    /// A writer for tables of about `table_bytes_max`.
+    pub(crate) fn new(files: &'a Files, family: &'a Family, table_bytes_max: u64) -> Self {
+        Self {
+            files,
+            family,
+            table_bytes_max,
+            table: None,
+            values: None,
+            key: Vec::new(),
+            created: Vec::new(),
+            output: Output::default(),
+        }
+    }
+
+    /// Writes everything that `cursor` yields from its first entry on and `filter` lets pass. `None` when `is_cancelled`
+    /// said so; nothing is left behind then.
+    ///
+    /// # Errors
+    /// What reading and writing answer; nothing is left behind then.
+    pub(crate) fn write(
+        mut self,
+        cursor: &mut dyn Cursor,
+        filter: &mut VersionFilter,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> StorageResult<Option<Output>> {
+        match self.write_all(cursor, filter, is_cancelled) {
+            Ok(true) => Ok(Some(self.output)),
+            Ok(false) => {
+                self.give_up();
+                Ok(None)
+            }
+            Err(error) => {
+                self.give_up();
+                Err(error)
+            }
+        }
+    }
+
+    fn write_all(
+        &mut self,
+        cursor: &mut dyn Cursor,
+        filter: &mut VersionFilter,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> StorageResult<bool> {
+        let mut count = 0_u64;
+        cursor.seek_first()?;
+        while cursor.is_valid() {
+            count += 1;
+            if count.is_multiple_of(ENTRIES_PER_CHECK) && is_cancelled() {
+                return Ok(false);
+            }
+            let (sequence, kind, expires_at) =
+                (cursor.sequence(), cursor.kind(), cursor.expires_at());
+            match filter.keep(cursor.key(), sequence, kind, expires_at) {
+                Decision::Drop => {}
+                Decision::Keep => {
+                    self.start_key(cursor.key())?;
+                    let value = cursor.value()?;
+                    self.add(EntryRef { key: &[], sequence, kind, expires_at, value })?;
+                }
+                Decision::KeepAsDelete => {
+                    self.start_key(cursor.key())?;
+                    let value = ValueRef::Inline(&[]);
+                    let kind = EntryKind::Delete;
+                    self.add(EntryRef { key: &[], sequence, kind, expires_at: 0, value })?;
+                }
+            }
+            cursor.next()?;
+        }
+        self.close_table()?;
+        self.close_values()?;
+        if !self.output.tables.is_empty() {
+            self.files.sync_directories(!self.output.value_files.is_empty())?;
+        }
+        Ok(true)
+    }
+
+    /// Notes the key of the next entry; between two keys, a full table is closed.
+    fn start_key(&mut self, key: &[u8]) -> StorageResult<()> {
+        if self.table.is_some() && self.key == key {
+            return Ok(());
+        }
+        let is_full = self
+            .table
+            .as_ref()
+            .is_some_and(|table| table.file_bytes_estimate() >= self.table_bytes_max);
+        if is_full && self.family.order.compare(&self.key, key).is_ne() {
+            self.close_table()?;
+        }
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        Ok(())
+    }
+
+    /// Adds an entry of the key noted last.
+    fn add(&mut self, entry: EntryRef<'_>) -> StorageResult<()> {
+        let value = match entry.value {
+            ValueRef::Inline(value) if self.separates(entry.kind, value) => {
+                ValueRef::Separated(self.append_value(value)?)
+            }
+            value => value,
+        };
+        if self.table.is_none() {
+            self.open_table()?;
+        }
+        match &mut self.table {
+            Some(table) => table.add(&EntryRef { key: &self.key, value, ..entry }),
+            None => Ok(()),
+        }
+    }
+
+    fn separates(&self, kind: EntryKind, value: &[u8]) -> bool {
+        let threshold = self.family.options.value_threshold_bytes;
+        kind == EntryKind::Put && threshold > 0 && value.len() >= threshold
+    }
+
+    fn append_value(&mut self, value: &[u8]) -> StorageResult<kingtide_base::ValuePointer> {
+        if self.values.as_ref().is_some_and(|values| values.bytes() >= VALUE_FILE_BYTES_MAX) {
+            self.close_values()?;
+        }
+        let codec = codec_of(self.family.options.compression);
+        let values = match &mut self.values {
+            Some(values) => values,
+            None => {
+                let id = self.files.take_id();
+                let file = self.files.create_vlog(id)?;
+                self.created.push(Created::Vlog(id));
+                self.values.insert(ValueLogBuilder::new(file, id, codec))
+            }
+        };
+        values.append(&self.key, value)
+    }
+
+    fn open_table(&mut self) -> StorageResult<()> {
+        let options = &self.family.options;
+        let id = self.files.take_id();
+        let file = self.files.create_klog(id)?;
+        self.created.push(Created::Klog(id));
+        let settings = TableSettings {
+            block_bytes: BLOCK_BYTES,
+            codec: codec_of(options.compression),
+            filter_fpr: options.bloom_filter.then_some(options.bloom_false_positive_rate),
+            order: self.family.order.clone(),
+        };
+        self.table = Some(TableBuilder::new(file, id, settings));
+        Ok(())
+    }
+
+    fn close_table(&mut self) -> StorageResult<()> {
+        if let Some(table) = self.table.take() {
+            self.output.tables.push(table.finish()?);
+        }
+        Ok(())
+    }
+
+    fn close_values(&mut self) -> StorageResult<()> {
+        if let Some(values) = self.values.take() {
+            self.output.value_files.push(values.finish()?);
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self) {
+        self.table = None;
+        self.values = None;
+        discard(self.files, &std::mem::take(&mut self.created));
+    }
+}
+
+/// Removes files that no manifest names. Best effort: what stays behind is removed by the next open.
+fn discard(files: &Files, created: &[Created]) {
+    for file in created {
+        let _: Result<(), StorageError> = match file {
+            Created::Klog(id) => files.remove_klog(*id),
+            Created::Vlog(id) => files.remove_vlog(*id),
+        };
+    }
+}
+
+/// Removes the files of an output that was not installed.
+pub(crate) fn discard_output(files: &Files, output: &Output) {
+    let tables = output.tables.iter().map(|table| Created::Klog(table.file));
+    let values = output.value_files.iter().map(|file| Created::Vlog(file.file));
+    discard(files, &tables.chain(values).collect::<Vec<_>>());
+}

@@ -1,0 +1,118 @@
+//! Point reads: memtables from the newest to the oldest, then tables from the top down; the first version at or below
+//! the snapshot decides.
+
+use std::sync::Arc;
+
+use kingtide_base::{EntryKind, SeqNo, StorageError, ValuePointer};
+use kingtide_collections::{EntryOffset, Memtable};
+use kingtide_table::{BlockValue, TableValue};
+
+use super::{
+    iter::{mvcc::is_expired, owned::ValueSource},
+    value::Value,
+};
+use crate::{
+    error::Result,
+    family::{Family, SuperVersion},
+    files::Files,
+};
+
+/// What a read sees.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadPoint {
+    /// Versions above it are not seen.
+    pub(crate) sequence: SeqNo,
+    /// Unix seconds by which expiry is judged; asked for only when something can expire.
+    pub(crate) clock: Option<i64>,
+}
+
+/// Where a live value is.
+pub(crate) enum Found {
+    /// In a memtable.
+    Memory(Arc<Memtable>, EntryOffset),
+    /// In a block of a table.
+    Block(BlockValue),
+    /// In the value log.
+    Separated(ValuePointer),
+}
+
+impl super::value::ValueOwner for Memtable {
+    fn bytes(&self, token: usize) -> &[u8] {
+        let offset = u32::try_from(token).map(EntryOffset);
+        offset.ok().and_then(|offset| self.entry(offset)).map_or(&[], |entry| entry.value)
+    }
+}
+
+impl Found {
+    /// The value, read from the value log if that is where it is.
+    ///
+    /// # Errors
+    /// When reading fails.
+    pub(crate) fn into_value(self, files: &Files, key: &[u8]) -> Result<Value> {
+        Ok(match self {
+            Self::Memory(memtable, offset) => Value::pinned(memtable, offset.0 as usize),
+            Self::Block(block) => Value::in_block(block),
+            Self::Separated(pointer) => Value::owned(files.read(&pointer, key)?),
+        })
+    }
+}
+
+/// The newest live version of `key` at `point`, in the memtables and tables of `current`. `now` answers the clock when
+/// the point has none.
+///
+/// # Errors
+/// When reading fails.
+pub(crate) fn find(
+    current: &SuperVersion,
+    (family, files): (&Family, &Files),
+    key: &[u8],
+    point: ReadPoint,
+    now: &dyn Fn() -> i64,
+) -> Result<Option<Found>> {
+    let hash = family.order.hash(key);
+    let is_live = |kind: EntryKind, expires_at: i64| match kind {
+        EntryKind::Put => {
+            expires_at == 0 || !is_expired(expires_at, point.clock.unwrap_or_else(now))
+        }
+        _ => false,
+    };
+    for memory in current.memories() {
+        if let Some(entry) = memory.table.get(key, hash, point.sequence) {
+            check_kind(entry.kind)?;
+            let live = is_live(entry.kind, entry.expires_at);
+            return Ok(live.then(|| Found::Memory(Arc::clone(&memory.table), entry.offset)));
+        }
+    }
+    for level in 1..=current.version.depth() {
+        for meta in current.version.tables_for_key(level, key) {
+            let table = files.tables.get(meta, &family.order)?;
+            if let Some(entry) = table.get(key, hash, point.sequence, &files.blocks)? {
+                check_kind(entry.kind)?;
+                if !is_live(entry.kind, entry.expires_at) {
+                    return Ok(None);
+                }
+                return Ok(Some(match entry.value {
+                    TableValue::Inline(value) => Found::Block(value),
+                    TableValue::Separated(pointer) => Found::Separated(pointer),
+                }));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Refuses entry kinds that only later versions write.
+///
+/// # Errors
+/// Corruption.
+pub(crate) fn check_kind(kind: EntryKind) -> Result<()> {
+    match kind {
+        EntryKind::Put | EntryKind::Delete | EntryKind::SingleDelete => Ok(()),
+        EntryKind::RangeDelete | EntryKind::Merge => Err(StorageError::malformed(
+            "database",
+            0,
+            format!("an entry of kind {kind:?}, which this version does not write"),
+        )
+        .into()),
+    }
+}

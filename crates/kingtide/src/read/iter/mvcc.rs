@@ -1,0 +1,362 @@
+//! From versions to keys: the part of an iterator that knows what one snapshot sees.
+//!
+//! The source is one cursor over all versions of all keys (keys ascending, for one key the newest version first). Of
+//! each key the newest version with a sequence number at or below the snapshot decides: a put that has not expired is
+//! the key's value; a tombstone or an expired put hides the key, and with it every older version. Sequence number
+//! [`SeqNo::MAX`] marks a transaction's own writes, which every snapshot of that transaction sees.
+//!
+//! Forward, the source stays on the version that is shown, and values are lent from it. The remaining versions of the
+//! key are stepped over by the next move; after [`VERSION_STEPS_MAX`] of them the source seeks behind the key, where
+//! the order has a successor of a key (plain byte order: the key and a zero byte).
+//!
+//! Backward, versions arrive oldest first, so the deciding one is known only when the source has left the key. It is
+//! copied on the way, and the source then sits before the key:
+//!
+//! ```text
+//!   source order:   a@7  a@3  b@9  b@5  c@2        snapshot 6, shown: b@5
+//!   forward:                       ^ source
+//!   backward:            ^ source                  key and value in the buffers
+//! ```
+//!
+//! The source may grow while it is walked (an active memtable): what appears is newer than the snapshot. It must be opened
+//! after the snapshot's number was read, so that it holds everything that the snapshot sees.
+//!
+//! Invariants: `key` holds the shown key whenever there is one. `Forward`: the source is on the shown version.
+//! `Backward`: the source is on the last version of the preceding key, or invalid if there is none.
+//!
+//! Not here: merging sources (the cursor comes merged), loading separated values, and the reserved kinds, which fail
+//! rather than being misread as absent.
+
+use std::cmp::Ordering;
+
+use kingtide_base::{
+    Cursor, EntryKind, KeyOrder, SeqNo, StorageError, StorageResult, ValuePointer, ValueRef,
+};
+
+use super::Bounds;
+
+/// Versions of one key that are stepped over before the source seeks behind the key.
+const VERSION_STEPS_MAX: usize = 16;
+/// Capacity of the value buffer that is kept from one move to the next, in bytes.
+const BUFFER_BYTES_KEPT: usize = 1 << 20;
+
+/// Where the source is, relative to the key that is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Position {
+    /// No key is shown; the source may be anywhere.
+    Nowhere,
+    /// On the version that is shown.
+    Forward,
+    /// Before all versions of the key that is shown; the version is in the buffers.
+    Backward,
+}
+
+/// The live keys of one snapshot, in order, in both directions. Born without a position.
+///
+/// Every move answers whether a key is shown afterwards. After an error no key is shown; seek to go on.
+pub(crate) struct MvccCursor<C> {
+    source: C,
+    order: KeyOrder,
+    snapshot: SeqNo,
+    /// Unix seconds: what expires at or before this is expired.
+    now: i64,
+    bounds: Bounds,
+
+    position: Position,
+    /// The shown key, or the key whose remaining versions are being passed over.
+    key: Vec<u8>,
+    expires_at: i64,
+    /// The value, for `Position::Backward`: in `value`, unless it is separated.
+    value: Vec<u8>,
+    separated: Option<ValuePointer>,
+}
+
+impl<C: Cursor> MvccCursor<C> {
+    /// What `snapshot` sees of `source` when its clock says `now` (Unix seconds). `source` must be ordered by `order`.
+    pub(crate) fn new(source: C, order: KeyOrder, snapshot: SeqNo, now: i64) -> Self {
+        Self {
+            source,
+            order,
+            snapshot,
+            now,
+            bounds: Bounds::default(),
+            position: Position::Nowhere,
+            key: Vec::new(),
+            expires_at: 0,
+            value: Vec::new(),
+            separated: None,
+        }
+    }
+
+    /// The same, confined to `bounds`: seeks are clamped, moves end at the bounds.
+    pub(crate) fn with_bounds(mut self, bounds: Bounds) -> Self {
+        self.bounds = bounds;
+        self.position = Position::Nowhere;
+        self
+    }
+
+    /// Goes to the first key.
+    ///
+    /// # Errors
+    /// When storage fails.
+    pub(crate) fn seek_to_first(&mut self) -> StorageResult<bool> {
+        self.position = Position::Nowhere;
+        match self.bounds.lower() {
+            Some(lower) => self.source.seek(lower)?,
+            None => self.source.seek_first()?,
+        }
+        self.settle_forward(false)
+    }
+
+    /// Goes to the last key.
+    ///
+    /// # Errors
+    /// When storage fails.
+    pub(crate) fn seek_to_last(&mut self) -> StorageResult<bool> {
+        self.position = Position::Nowhere;
+        match self.bounds.upper() {
+            Some(upper) => self.source.seek_for_prev(upper)?,
+            None => self.source.seek_last()?,
+        }
+        // The upper bound itself lies outside; its versions are where `seek_for_prev` stops if it exists.
+        while self.source.is_valid() && self.bounds.ends_before(self.source.key(), &self.order) {
+            self.source.prev()?;
+        }
+        self.settle_backward()
+    }
+
+    /// Goes to the first key at or after `key`.
+    ///
+    /// # Errors
+    /// When storage fails.
+    pub(crate) fn seek(&mut self, key: &[u8]) -> StorageResult<bool> {
+        self.position = Position::Nowhere;
+        if self.bounds.starts_after(key, &self.order) {
+            return self.seek_to_first();
+        }
+        if self.bounds.ends_before(key, &self.order) {
+            return Ok(false);
+        }
+        self.source.seek(key)?;
+        self.settle_forward(false)
+    }
+
+    /// Goes to the last key at or before `key`.
+    ///
+    /// # Errors
+    /// When storage fails.
+    pub(crate) fn seek_for_prev(&mut self, key: &[u8]) -> StorageResult<bool> {
+        self.position = Position::Nowhere;
+        if self.bounds.ends_before(key, &self.order) {
+            return self.seek_to_last();
+        }
+        if self.bounds.starts_after(key, &self.order) {
+            return Ok(false);
+        }
+        self.source.seek_for_prev(key)?;
+        self.settle_backward()
+    }
+
+    /// Goes to the following key. Without a position: stays without one.
+    ///
+    /// # Errors
+    /// When storage fails.
+    #[inline]
+    pub(crate) fn next(&mut self) -> StorageResult<bool> {
+        match std::mem::replace(&mut self.position, Position::Nowhere) {
+            Position::Nowhere => return Ok(false),
+            Position::Forward => self.source.next()?,
+            Position::Backward if self.order.is_bytewise() => self.seek_behind_key()?,
+            Position::Backward => self.source.seek(&self.key)?,
+        }
+        self.settle_forward(true)
+    }
+
+    /// Goes to the preceding key. Without a position: stays without one.
+    ///
+    /// # Errors
+    /// When storage fails.
+    #[inline]
+    pub(crate) fn prev(&mut self) -> StorageResult<bool> {
+        match std::mem::replace(&mut self.position, Position::Nowhere) {
+            Position::Nowhere => return Ok(false),
+            // Versions too new for the snapshot may lie between the source and the preceding key.
+            Position::Forward => loop {
+                self.source.prev()?;
+                if !self.source_is_on_key() {
+                    break;
+                }
+            },
+            Position::Backward => {}
+        }
+        self.settle_backward()
+    }
+
+    /// True while a key is shown.
+    #[inline]
+    pub(crate) fn is_valid(&self) -> bool {
+        self.position != Position::Nowhere
+    }
+
+    /// The shown key, as the shown version spells it; empty without a position.
+    #[inline]
+    pub(crate) fn key(&self) -> &[u8] {
+        if self.is_valid() { &self.key } else { &[] }
+    }
+
+    /// When the shown entry expires, in Unix seconds; 0 for never, and without a position.
+    #[inline]
+    pub(crate) fn expires_at(&self) -> i64 {
+        if self.is_valid() { self.expires_at } else { 0 }
+    }
+
+    /// The shown value, lent until the next move; empty without a position.
+    ///
+    /// # Errors
+    /// When storage fails; no key is shown then.
+    #[inline]
+    pub(crate) fn value(&mut self) -> StorageResult<ValueRef<'_>> {
+        self.entry().map(|(_, value)| value)
+    }
+
+    /// Key and value at once, as [`MvccCursor::key`] and [`MvccCursor::value`] answer them.
+    ///
+    /// # Errors
+    /// When storage fails; no key is shown then.
+    #[inline]
+    pub(crate) fn entry(&mut self) -> StorageResult<(&[u8], ValueRef<'_>)> {
+        match (self.position, self.separated) {
+            (Position::Nowhere, _) => Ok((&[], ValueRef::Inline(&[]))),
+            (Position::Forward, _) => match self.source.value() {
+                Ok(value) => Ok((&self.key, value)),
+                Err(error) => {
+                    self.position = Position::Nowhere;
+                    Err(error)
+                }
+            },
+            (Position::Backward, Some(pointer)) => Ok((&self.key, ValueRef::Separated(pointer))),
+            (Position::Backward, None) => Ok((&self.key, ValueRef::Inline(&self.value))),
+        }
+    }
+
+    /// Walks forward from the source's entry to the first version that is to be shown. `is_key_done`: the remaining
+    /// versions of `key` are to be passed over.
+    fn settle_forward(&mut self, mut is_key_done: bool) -> StorageResult<bool> {
+        let mut steps = 0;
+        while self.source.is_valid() {
+            if is_key_done && self.source_is_on_key() {
+                steps += 1;
+                if steps == VERSION_STEPS_MAX && self.order.is_bytewise() {
+                    self.seek_behind_key()?;
+                } else {
+                    self.source.next()?;
+                }
+                continue;
+            }
+            if self.bounds.ends_before(self.source.key(), &self.order) {
+                break;
+            }
+            is_key_done = self.sees(self.source.sequence());
+            steps = 0;
+            if is_key_done {
+                self.key.clear();
+                self.key.extend_from_slice(self.source.key());
+                if self.source_is_live()? {
+                    self.expires_at = self.source.expires_at();
+                    self.position = Position::Forward;
+                    return Ok(true);
+                }
+            }
+            self.source.next()?;
+        }
+        Ok(false)
+    }
+
+    /// Walks backward, key by key, until one has a version that is to be shown. The source must be on the last version
+    /// of a key, or invalid.
+    fn settle_backward(&mut self) -> StorageResult<bool> {
+        while self.source.is_valid() && !self.bounds.starts_after(self.source.key(), &self.order) {
+            self.key.clear();
+            self.key.extend_from_slice(self.source.key());
+            let mut is_live = false;
+            loop {
+                if self.sees(self.source.sequence()) {
+                    is_live = self.save_version()?;
+                }
+                self.source.prev()?;
+                if !self.source_is_on_key() {
+                    break;
+                }
+            }
+            if is_live {
+                self.position = Position::Backward;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Copies the source's version into the buffers if it is live; answers whether it is.
+    fn save_version(&mut self) -> StorageResult<bool> {
+        if !self.source_is_live()? {
+            return Ok(false);
+        }
+        // Keys that compare equal may differ in bytes (case-insensitive order): the shown version's spelling counts.
+        self.key.clear();
+        self.key.extend_from_slice(self.source.key());
+        self.expires_at = self.source.expires_at();
+        self.value.clear();
+        self.value.shrink_to(BUFFER_BYTES_KEPT);
+        self.separated = match self.source.value()? {
+            ValueRef::Inline(bytes) => {
+                self.value.extend_from_slice(bytes);
+                None
+            }
+            ValueRef::Separated(pointer) => Some(pointer),
+        };
+        Ok(true)
+    }
+
+    /// Seeks the source to the first entry behind all versions of `key`. Only in plain byte order.
+    fn seek_behind_key(&mut self) -> StorageResult<()> {
+        debug_assert!(self.order.is_bytewise());
+        self.key.push(0);
+        let outcome = self.source.seek(&self.key);
+        self.key.pop();
+        outcome
+    }
+
+    #[inline]
+    fn sees(&self, sequence: SeqNo) -> bool {
+        sequence <= self.snapshot || sequence == SeqNo::MAX
+    }
+
+    #[inline]
+    fn source_is_on_key(&self) -> bool {
+        self.source.is_valid()
+            && self.order.compare(self.source.key(), &self.key) == Ordering::Equal
+    }
+
+    /// True when the source's version is a value, false when it hides its key.
+    #[inline]
+    fn source_is_live(&self) -> StorageResult<bool> {
+        match self.source.kind() {
+            EntryKind::Put => Ok(!is_expired(self.source.expires_at(), self.now)),
+            EntryKind::Delete | EntryKind::SingleDelete => Ok(false),
+            kind @ (EntryKind::RangeDelete | EntryKind::Merge) => Err(StorageError::malformed(
+                "merged view of a family",
+                0,
+                format!(
+                    "the entry of commit {} has the reserved kind {kind:?}, which this version cannot read",
+                    self.source.sequence()
+                ),
+            )),
+        }
+    }
+}
+
+/// True when an entry that expires at `expires_at` (Unix seconds, 0 for never) is expired at `now`.
+#[inline]
+pub(crate) fn is_expired(expires_at: i64, now: i64) -> bool {
+    expires_at != 0 && expires_at <= now
+}

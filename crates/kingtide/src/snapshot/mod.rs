@@ -1,0 +1,169 @@
+//! Which snapshots are alive. Flushes and merges ask before they leave out versions; the answer and the birth of a
+//! snapshot exclude each other.
+//!
+//! A snapshot is a sequence number below which every commit is complete, and the clock by which its reads judge expiry.
+//! Both are read inside the registry's lock when a snapshot is taken, and both are read inside it when a merge asks
+//! what it may drop. So for every merge and every snapshot one of two things holds: the merge's list holds the
+//! snapshot, or the snapshot's number and clock are not below those that the merge read. In both cases the merge keeps
+//! what the snapshot sees. Requires that the visible number and the clock never go back.
+//!
+//! The lock is a leaf: no other lock is taken while it is held, and the closures given to the registry must read one
+//! atomic or one clock, no more.
+//!
+//! A read that does not register (a single get) must take the super version *before* it reads the visible number: the
+//! tables it holds then contain every version that the number sees, however merges go on. Memtables are not frozen by
+//! being held: whoever walks one registers at least until its cursors are open.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use kingtide_base::SeqNo;
+use kingtide_env::sync::Mutex;
+
+/// The live snapshots of one database.
+#[derive(Debug, Default)]
+pub(crate) struct SnapshotRegistry {
+    live: Mutex<Live>,
+}
+
+/// How many snapshots share a number, and how many share a clock. A count is never zero.
+#[derive(Debug, Default)]
+struct Live {
+    sequences: BTreeMap<SeqNo, usize>,
+    clocks: BTreeMap<i64, usize>,
+}
+
+impl SnapshotRegistry {
+    /// A registry without snapshots.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Takes a snapshot of what is visible. `visible` answers the newest visible sequence number and `now` the clock in
+    /// Unix seconds; both are called inside the lock.
+    pub(crate) fn acquire(
+        self: &Arc<Self>,
+        visible: impl FnOnce() -> SeqNo,
+        now: impl FnOnce() -> i64,
+    ) -> SnapshotGuard {
+        let mut live = self.live.lock();
+        let (sequence, clock) = (visible(), now());
+        live.add(sequence, clock);
+        drop(live);
+        SnapshotGuard {
+            registry: Arc::clone(self),
+            sequence,
+            clock,
+        }
+    }
+
+    /// The live snapshots, ascending, each number once.
+    pub(crate) fn list(&self) -> Vec<SeqNo> {
+        self.live.lock().sequences.keys().copied().collect()
+    }
+
+    /// The live snapshots, ascending, and behind them the newest visible number, which `visible` answers inside the
+    /// lock. Each number once. What [`VersionFilter`](crate::compaction::filter::VersionFilter) needs.
+    pub(crate) fn boundaries(&self, visible: impl FnOnce() -> SeqNo) -> Vec<SeqNo> {
+        let live = self.live.lock();
+        let visible = visible();
+        let mut boundaries: Vec<SeqNo> = live.sequences.keys().copied().collect();
+        debug_assert!(boundaries.last().is_none_or(|last| *last <= visible));
+        if boundaries.last() != Some(&visible) {
+            boundaries.push(visible);
+        }
+        boundaries
+    }
+
+    /// The clock of the live snapshot whose clock is furthest behind, in Unix seconds; `None` without snapshots.
+    pub(crate) fn oldest_clock(&self) -> Option<i64> {
+        self.live.lock().oldest_clock()
+    }
+
+    /// The clock by which a merge may judge expiry, in Unix seconds: no live or future snapshot's clock is behind it.
+    /// `now` answers the clock; it is called inside the lock.
+    pub(crate) fn expiry_clock(&self, now: impl FnOnce() -> i64) -> i64 {
+        let live = self.live.lock();
+        let now = now();
+        live.oldest_clock().map_or(now, |oldest| oldest.min(now))
+    }
+}
+
+impl Live {
+    fn add(&mut self, sequence: SeqNo, clock: i64) {
+        *self.sequences.entry(sequence).or_default() += 1;
+        *self.clocks.entry(clock).or_default() += 1;
+    }
+
+    fn remove(&mut self, sequence: SeqNo, clock: i64) {
+        release(&mut self.sequences, &sequence);
+        release(&mut self.clocks, &clock);
+    }
+
+    fn oldest_clock(&self) -> Option<i64> {
+        self.clocks.keys().next().copied()
+    }
+}
+
+/// Takes one from the count of `key`.
+fn release<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
+    let Some(count) = counts.get_mut(key) else {
+        debug_assert!(false, "a snapshot is released once, and was registered");
+        return;
+    };
+    *count -= 1;
+    if *count == 0 {
+        counts.remove(key);
+    }
+}
+
+/// One live snapshot. While it lives, merges keep what it sees; dropping it releases that.
+pub(crate) struct SnapshotGuard {
+    registry: Arc<SnapshotRegistry>,
+    sequence: SeqNo,
+    clock: i64,
+}
+
+impl SnapshotGuard {
+    /// The newest commit that the snapshot sees.
+    #[inline]
+    pub(crate) fn sequence(&self) -> SeqNo {
+        self.sequence
+    }
+
+    /// The clock by which its reads judge expiry, in Unix seconds.
+    #[inline]
+    pub(crate) fn clock(&self) -> i64 {
+        self.clock
+    }
+}
+
+impl Clone for SnapshotGuard {
+    /// The same snapshot once more: it ends when both are dropped.
+    fn clone(&self) -> Self {
+        self.registry.live.lock().add(self.sequence, self.clock);
+        Self {
+            registry: Arc::clone(&self.registry),
+            sequence: self.sequence,
+            clock: self.clock,
+        }
+    }
+}
+
+impl Drop for SnapshotGuard {
+    fn drop(&mut self) {
+        let mut live = self.registry.live.lock();
+        live.remove(self.sequence, self.clock);
+    }
+}
+
+impl fmt::Debug for SnapshotGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SnapshotGuard")
+            .field("sequence", &self.sequence)
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! The tables of one level, in the order in which a read visits them.
+//!
+//! Tables of level 1 may overlap; they are ordered from the newest commit to the oldest, so that the first hit of a
+//! point read is the newest. That holds because the tables of a family that share keys on level 1 come from memtables,
+//! or merges of neighbouring ones, that hold commits one after the other. Tables of deeper levels are disjoint and
+//! ordered by their smallest key, so that a search is a binary one.
+
+use std::{cmp::Reverse, sync::Arc};
+
+use kingtide_base::KeyOrder;
+use kingtide_format::TableMeta;
+
+use super::VersionFault;
+
+/// The tables of one level.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Level {
+    tables: Vec<Arc<TableMeta>>,
+    /// True on level 1, where tables may share keys.
+    may_overlap: bool,
+}
+
+/// Sums over the tables of a level or of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LevelTotals {
+    /// Tables.
+    pub(crate) tables: usize,
+    /// Length of the klog files in bytes.
+    pub(crate) file_bytes: u64,
+    /// Entries, all versions and tombstones counted.
+    pub(crate) entries: u64,
+    /// Entries that are tombstones.
+    pub(crate) tombstones: u64,
+    /// Bytes of keys and values as users wrote them.
+    pub(crate) raw_bytes: u64,
+    /// Bytes of the value log that the tables point to.
+    pub(crate) value_bytes: u64,
+}
+
+impl LevelTotals {
+    fn add(&mut self, table: &TableMeta) {
+        self.tables += 1;
+        self.file_bytes = self.file_bytes.saturating_add(table.file_bytes);
+        self.entries = self.entries.saturating_add(table.entries);
+        self.tombstones = self.tombstones.saturating_add(table.tombstones);
+        self.raw_bytes = self.raw_bytes.saturating_add(table.raw_bytes);
+        for used in &table.value_files {
+            self.value_bytes = self.value_bytes.saturating_add(used.bytes);
+        }
+    }
+}
+
+impl Level {
+    /// The level with this number, counted from 1.
+    pub(super) fn new(
+        number: u8,
+        mut tables: Vec<Arc<TableMeta>>,
+        order: &KeyOrder,
+    ) -> Result<Self, VersionFault> {
+        for table in &tables {
+            if order.compare(&table.smallest, &table.largest).is_gt() {
+                return Err(VersionFault::KeyRange { file: table.file });
+            }
+        }
+        let may_overlap = number == 1;
+        if may_overlap {
+            tables.sort_by_key(|table| Reverse((table.sequence_max, table.file)));
+        } else {
+            tables.sort_by(|left, right| order.compare(&left.smallest, &right.smallest));
+            for pair in tables.windows(2) {
+                if order.compare(&pair[0].largest, &pair[1].smallest).is_ge() {
+                    return Err(VersionFault::Overlap {
+                        level: number,
+                        left: pair[0].file,
+                        right: pair[1].file,
+                    });
+                }
+            }
+        }
+        Ok(Self {
+            tables,
+            may_overlap,
+        })
+    }
+
+    /// All tables, in read order.
+    pub(crate) fn tables(&self) -> &[Arc<TableMeta>] {
+        &self.tables
+    }
+
+    /// The tables whose key range holds `key`, in read order.
+    pub(super) fn for_key<'a>(
+        &'a self,
+        order: &'a KeyOrder,
+        key: &'a [u8],
+    ) -> impl Iterator<Item = &'a Arc<TableMeta>> + use<'a> {
+        self.overlapping(order, Some(key), Some(key))
+    }
+
+    /// The tables that share keys with the range, both ends included, in read order; a missing end is open.
+    pub(super) fn overlapping<'a>(
+        &'a self,
+        order: &'a KeyOrder,
+        smallest: Option<&'a [u8]>,
+        largest: Option<&'a [u8]>,
+    ) -> impl Iterator<Item = &'a Arc<TableMeta>> + use<'a> {
+        let ends_before = move |table: &Arc<TableMeta>| {
+            smallest.is_some_and(|smallest| order.compare(&table.largest, smallest).is_lt())
+        };
+        let begins_after = move |table: &Arc<TableMeta>| {
+            largest.is_some_and(|largest| order.compare(&table.smallest, largest).is_gt())
+        };
+        let start = if self.may_overlap {
+            0
+        } else {
+            self.tables.partition_point(ends_before)
+        };
+        let sorted = !self.may_overlap;
+        self.tables[start..]
+            .iter()
+            .take_while(move |table| !(sorted && begins_after(table)))
+            .filter(move |table| !ends_before(table) && !begins_after(table))
+    }
+
+    /// Adds the tables of this level to `totals`.
+    pub(super) fn add_to(&self, totals: &mut LevelTotals) {
+        for table in &self.tables {
+            totals.add(table);
+        }
+    }
+}

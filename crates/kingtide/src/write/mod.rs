@@ -1,0 +1,17 @@
+//! Commits: their order, their durability, their visibility.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `order` | the commit lock, the visible watermark and group commit; checked by loom |
+//! | `pipeline` | one commit from the transaction's buffers to the log and the memtables |
+//! | `write_set` | the operations of one transaction, in log format from the first put |
+//! | `stall` | writers wait here when flushing falls behind |
+
+mod order;
+mod pipeline;
+mod stall;
+mod write_set;
+
+pub(crate) use order::{CommitOrder, LogFailure, OrderedLog};
+pub(crate) use pipeline::{Attention, CommitLog, Durability, Pipeline, PipelineParts, reopen_required};
+pub(crate) use write_set::{OwnWrite, WriteSet};

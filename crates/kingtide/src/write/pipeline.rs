@@ -1,0 +1,501 @@
+//! One commit, from the transaction's write set to the log and the memtables.
+//!
+//! 1. Outside every lock: the record is cut into frames and hashed, batches are sorted.
+//! 2. Under the commit lock: is there room in the log and in every memtable? If not, the lock is released, room is made,
+//!    and the step starts again. Then: sequence number, record into the log, operations into the memtables, completion.
+//!    Nothing between the first and the last can fail for want of space, and nothing blocks or calls user code.
+//! 3. Outside again: wait for the sync or for visibility, as the mode asks.
+
+use std::{sync::Arc, time::Duration};
+
+use kingtide_base::{Lsn, SeqNo, limits};
+use kingtide_env::{
+    Directory, Env,
+    sync::{Condvar, Mutex, atomic::{AtomicBool, AtomicU64, Ordering}},
+};
+
+use super::{
+    order::{CommitOrder, Completion, LogFailure, OrderState, OrderedLog},
+    stall::Stall,
+    write_set::WriteSet,
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    family::Family,
+    memtable::{Memory, MemtableSource},
+    wal::{Blank, RecordFrames, Tail, UnsyncedSegments},
+};
+
+/// Runs in a memtable from which on a background merge of them is asked for while only writing goes on.
+const RUNS_MAX: usize = 64;
+/// Small commits between two looks at the number of runs.
+const RUN_CHECK_PERIOD: u64 = 1024;
+
+/// The end of the log as the commit lock guards it.
+pub(crate) struct CommitLog {
+    pub(crate) tail: Tail,
+    /// The largest durable mark that a frame in the log carries.
+    marked: Lsn,
+    next_slot: u64,
+    /// Set by close: nothing is committed from then on.
+    is_closed: bool,
+}
+
+impl CommitLog {
+    pub(crate) fn new(tail: Tail, next_slot: u64) -> Self {
+        let marked = tail.position();
+        Self { tail, marked, next_slot, is_closed: false }
+    }
+}
+
+impl OrderedLog for CommitLog {
+    type Sample = UnsyncedSegments;
+
+    fn position(&self) -> Lsn {
+        self.tail.position()
+    }
+
+    fn sample(&self) -> UnsyncedSegments {
+        self.tail.unsynced()
+    }
+
+    fn synced(&mut self, sample: &UnsyncedSegments) {
+        if let Some(current) = sample.last() {
+            self.tail.note_synced(current.id);
+        }
+    }
+}
+
+/// What a commit wants to know done before it is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// In the kernel.
+    Kernel,
+    /// In the kernel, and on the device within this time.
+    Within(Duration),
+    /// On the device.
+    Device,
+}
+
+impl Durability {
+    /// The stricter of two wishes; of two intervals the shorter.
+    pub(crate) fn stricter(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Device, _) | (_, Self::Device) => Self::Device,
+            (Self::Within(left), Self::Within(right)) => Self::Within(left.min(right)),
+            (Self::Within(interval), Self::Kernel) | (Self::Kernel, Self::Within(interval)) => {
+                Self::Within(interval)
+            }
+            (Self::Kernel, Self::Kernel) => Self::Kernel,
+        }
+    }
+}
+
+/// Told when something happened that background work should look at.
+pub(crate) trait Attention: Send + Sync {
+    /// A memtable of the family was sealed.
+    fn sealed(&self, family: &Arc<Family>);
+    /// A memtable of the family has many runs.
+    fn many_runs(&self, family: &Arc<Family>);
+}
+
+/// The write path of an open database.
+pub(crate) struct Pipeline {
+    pub(crate) order: CommitOrder<CommitLog>,
+    pub(crate) stall: Stall,
+    pub(crate) memtables: MemtableSource,
+    pub(crate) keeper: KeeperSignal,
+    env: Arc<dyn Env>,
+    log_directory: Arc<dyn Directory>,
+    /// Held by whoever makes a blank segment.
+    blank_maker: Mutex<()>,
+    /// Set once any commit asked for durability: blanks are then made durable too.
+    wants_durability: AtomicBool,
+    syncs: AtomicU64,
+    commits: AtomicU64,
+    attention: std::sync::OnceLock<Arc<dyn Attention>>,
+}
+
+/// How a pipeline is made.
+pub(crate) struct PipelineParts {
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) log_directory: Arc<dyn Directory>,
+    pub(crate) log: CommitLog,
+    pub(crate) last: SeqNo,
+    pub(crate) sealed_bytes_max: usize,
+    pub(crate) memtables: MemtableSource,
+}
+
+enum Attempt {
+    Done { completion: Completion, sequence: SeqNo, end: Lsn, nudge: bool },
+    NeedsLogRoom,
+    NeedsMemtable(usize, Arc<Memory>),
+}
+
+impl Pipeline {
+    pub(crate) fn new(parts: PipelineParts) -> Self {
+        Self {
+            order: CommitOrder::new(parts.log, parts.last),
+            stall: Stall::new(parts.sealed_bytes_max),
+            memtables: parts.memtables,
+            keeper: KeeperSignal::default(),
+            env: parts.env,
+            log_directory: parts.log_directory,
+            blank_maker: Mutex::new(()),
+            wants_durability: AtomicBool::new(false),
+            syncs: AtomicU64::new(0),
+            commits: AtomicU64::new(0),
+            attention: std::sync::OnceLock::new(),
+        }
+    }
+
+    /// Sets who is told of sealed memtables; once, at open.
+    pub(crate) fn set_attention(&self, attention: Arc<dyn Attention>) {
+        // A second call would come from a second open of the same engine, which does not exist.
+        let _ = self.attention.set(attention);
+    }
+
+    /// Commits `writes` and answers its sequence number.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Busy`, `NotFound` (a family was dropped), `ReopenRequired`: nothing was written. `OutcomeUnknown`:
+    /// the log failed under this commit.
+    pub(crate) fn commit(&self, writes: &mut WriteSet, durability: Durability) -> Result<SeqNo> {
+        if durability != Durability::Kernel {
+            // Relaxed: a hint for how blanks are prepared.
+            self.wants_durability.store(true, Ordering::Relaxed);
+        }
+        writes.prepare();
+        loop {
+            match self.attempt(writes, durability)? {
+                Attempt::Done { completion, sequence, end, nudge } => {
+                    self.note_commit(writes, sequence, durability, nudge);
+                    self.order
+                        .wait(completion, sequence, end, |segments| self.sync_segments(segments))
+                        .map_err(|failure| outcome_unknown(&failure))?;
+                    return Ok(sequence);
+                }
+                Attempt::NeedsLogRoom => self.make_log_room(writes.frames())?,
+                Attempt::NeedsMemtable(index, full) => {
+                    let (family, bytes, entries) = writes.needs(index);
+                    self.rotate(&family, &full, (bytes, entries))?;
+                }
+            }
+        }
+    }
+
+    /// The ordered step: all or nothing.
+    fn attempt(&self, writes: &mut WriteSet, durability: Durability) -> Result<Attempt> {
+        let mut state = self.order.lock();
+        if let Some(failure) = state.failure() {
+            return Err(reopen_required(failure));
+        }
+        if state.log.is_closed {
+            return Err(Error::new(ErrorKind::Closed, "the database is closed"));
+        }
+        if !state.log.tail.has_room(writes.frames()) {
+            return Ok(Attempt::NeedsLogRoom);
+        }
+        for (index, section) in writes.sections().enumerate() {
+            if section.family.is_dropped() {
+                return Err(dropped(&section.family));
+            }
+            let current = section.family.load();
+            if !current.active.table.fits(section.arena_bytes, section.op_count()) {
+                return Ok(Attempt::NeedsMemtable(index, Arc::clone(&current.active)));
+            }
+        }
+        let sequence = state.next_sequence();
+        let start = state.log.tail.position();
+        let durable = self.order.durable();
+        let appended = writes.append_to(&mut state.log.tail, sequence, durable);
+        let end = match appended {
+            Ok(end) => end,
+            Err(error) => return Err(self.append_failed(state, &error.to_string())),
+        };
+        state.log.marked = durable;
+        let segment = state.log.tail.segment();
+        for section in writes.sections_mut() {
+            let current = section.family.load();
+            let run = section.run.take();
+            if current.active.table.insert(sequence, section.ops(), run).is_err() {
+                return Err(self.append_failed(state, "a memtable refused what it had room for"));
+            }
+            current.active.note_record(segment, start, end);
+        }
+        let must_sync = durability == Durability::Device;
+        let nudge = state.log.tail.wants_attention();
+        let completion = self.order.complete(&mut state, sequence, end, must_sync);
+        Ok(Attempt::Done { completion, sequence, end, nudge })
+    }
+
+    fn append_failed(
+        &self,
+        mut state: kingtide_env::sync::MutexGuard<'_, OrderState<CommitLog>>,
+        message: &str,
+    ) -> Error {
+        state.set_failure(message);
+        drop(state);
+        outcome_unknown(&self.order.stop(message))
+    }
+
+    fn note_commit(&self, writes: &WriteSet, sequence: SeqNo, durability: Durability, nudge: bool) {
+        // Relaxed: a statistic.
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        if let Durability::Within(interval) = durability {
+            self.keeper.sync_within(interval, self.env.as_ref());
+        } else if nudge {
+            self.keeper.nudge();
+        }
+        for section in writes.sections() {
+            // A batch is a run of its own; small commits make one only every few thousand.
+            let may_add_run = section.op_count() >= limits::RUN_ENTRIES_MIN
+                || sequence.0.is_multiple_of(RUN_CHECK_PERIOD);
+            if !may_add_run {
+                continue;
+            }
+            let current = section.family.load();
+            if current.active.table.run_count() >= RUNS_MAX
+                && let Some(attention) = self.attention.get()
+            {
+                attention.many_runs(&section.family);
+            }
+        }
+    }
+
+    /// Makes the log durable up to everything appended so far, and leaves a mark of it in the log.
+    ///
+    /// # Errors
+    /// `ReopenRequired` with the failure when the log has stopped, `Io` when this sync fails.
+    pub(crate) fn sync_log(&self) -> Result<()> {
+        let position = self.order.lock().log.tail.position();
+        self.sync_through(position)?;
+        self.write_mark();
+        Ok(())
+    }
+
+    /// Makes the log durable up to `position`.
+    ///
+    /// # Errors
+    /// As [`Pipeline::sync_log`].
+    pub(crate) fn sync_through(&self, position: Lsn) -> Result<()> {
+        // Relaxed: a hint for how blanks are prepared.
+        self.wants_durability.store(true, Ordering::Relaxed);
+        self.order
+            .sync_through(position, |segments| self.sync_segments(segments))
+            .map_err(|failure| reopen_required(&failure))
+    }
+
+    fn sync_segments(&self, segments: &UnsyncedSegments) -> Result<()> {
+        // Relaxed: a statistic.
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        for segment in segments {
+            segment.make_durable()?;
+        }
+        Ok(())
+    }
+
+    /// Writes how far the log is durable into the log, if no frame says so yet. A failure stops the log.
+    pub(crate) fn write_mark(&self) {
+        let mut state = self.order.lock();
+        let durable = self.order.durable();
+        if state.failure().is_some() || state.log.marked >= durable {
+            return;
+        }
+        let sequence = state.last_sequence();
+        match state.log.tail.append_mark(sequence, durable) {
+            Ok(written) => {
+                if written {
+                    state.log.marked = durable;
+                }
+            }
+            Err(error) => {
+                let _ = self.append_failed(state, &error.to_string());
+            }
+        }
+    }
+
+    /// Adds blanks until the log holds `record`, or one blank when there is no record to wait for.
+    ///
+    /// # Errors
+    /// `DiskFull` or `Io`; the log is as before.
+    fn make_log_room(&self, record: &RecordFrames) -> Result<()> {
+        let _one_at_a_time = self.blank_maker.lock();
+        loop {
+            let bytes = {
+                let state = self.order.lock();
+                if state.log.tail.has_room(record) {
+                    return Ok(());
+                }
+                state.log.tail.next_blank_bytes(Some(record))
+            };
+            self.add_blank(bytes)?;
+        }
+    }
+
+    /// Prepares a blank ahead of need, when the tail asks for one.
+    ///
+    /// # Errors
+    /// As [`Pipeline::make_log_room`].
+    pub(crate) fn prepare_blank(&self) -> Result<()> {
+        let _one_at_a_time = self.blank_maker.lock();
+        let bytes = {
+            let state = self.order.lock();
+            if !state.log.tail.wants_blank() {
+                return Ok(());
+            }
+            state.log.tail.next_blank_bytes(None)
+        };
+        self.add_blank(bytes)
+    }
+
+    fn add_blank(&self, bytes: u64) -> Result<()> {
+        let slot = {
+            let mut state = self.order.lock();
+            let slot = state.log.next_slot;
+            state.log.next_slot += 1;
+            slot
+        };
+        // Relaxed: a hint.
+        let sync = self.wants_durability.load(Ordering::Relaxed);
+        let blank =
+            Blank::create(self.env.as_ref(), self.log_directory.as_ref(), slot, bytes, sync)?;
+        self.order.lock().log.tail.add_blank(blank);
+        Ok(())
+    }
+
+    /// Seals the memtable `full` of `family`, unless someone else did, and puts an empty one with room for `needed`
+    /// bytes and entries in its place.
+    ///
+    /// # Errors
+    /// `Busy` or the flush's error when sealed memtables already take all the room they may.
+    pub(crate) fn rotate(
+        &self,
+        family: &Arc<Family>,
+        full: &Arc<Memory>,
+        needed: (usize, usize),
+    ) -> Result<()> {
+        let sealed_max = family.options.l0_queue_stall_threshold;
+        self.stall.wait(|| family.load().sealed.len() >= sealed_max)?;
+        let buffer_bytes = family.options.write_buffer_bytes;
+        let fresh = self.memtables.make(&family.order, buffer_bytes, needed.0, needed.1);
+        {
+            let _commit_lock = self.order.lock();
+            if family.is_dropped() || !Arc::ptr_eq(&family.load().active, full) {
+                return Ok(());
+            }
+            family.update(|current| {
+                if full.table.is_empty() {
+                    current.with_active(fresh)
+                } else {
+                    self.stall.add(full.table.bytes());
+                    current.sealed_with(fresh)
+                }
+            });
+        }
+        if let Some(attention) = self.attention.get() {
+            attention.sealed(family);
+        }
+        Ok(())
+    }
+
+    /// Refuses every commit from now on. What is committed when this returns is all there will be.
+    pub(crate) fn close(&self) {
+        self.order.lock().log.is_closed = true;
+    }
+
+    /// Syncs, and commits, so far.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        // Relaxed: statistics.
+        (self.syncs.load(Ordering::Relaxed), self.commits.load(Ordering::Relaxed))
+    }
+}
+
+/// Wakes the log's keeper: when the tail needs a window or a blank, and when an interval sync comes due.
+#[derive(Default)]
+pub(crate) struct KeeperSignal {
+    state: Mutex<KeeperState>,
+    woken: Condvar,
+    /// Set while a nudge is waiting, so that writers nudge once.
+    is_nudged: AtomicBool,
+    /// When the next interval sync is due, in monotonic nanoseconds; 0 when none is.
+    sync_due: AtomicU64,
+}
+
+#[derive(Default)]
+struct KeeperState {
+    is_stopped: bool,
+}
+
+impl KeeperSignal {
+    /// Wakes the keeper.
+    pub(crate) fn nudge(&self) {
+        // Relaxed pre-check, AcqRel swap: one writer notifies, the keeper clears the flag before it looks.
+        if !self.is_nudged.load(Ordering::Relaxed) && !self.is_nudged.swap(true, Ordering::AcqRel) {
+            let _state = self.state.lock();
+            self.woken.notify_all();
+        }
+    }
+
+    fn sync_within(&self, interval: Duration, env: &dyn Env) {
+        // Relaxed: the keeper is nudged after the store, and rechecks.
+        if self.sync_due.load(Ordering::Relaxed) == 0 {
+            let due = env.monotonic_nanos().saturating_add(interval.as_nanos() as u64).max(1);
+            self.sync_due.store(due, Ordering::Release);
+            self.nudge();
+        }
+    }
+
+    /// When the next interval sync is due; clears nothing.
+    pub(crate) fn sync_due(&self) -> Option<u64> {
+        // Acquire: pairs with the store in `sync_within`.
+        match self.sync_due.load(Ordering::Acquire) {
+            0 => None,
+            due => Some(due),
+        }
+    }
+
+    /// The keeper is about to sync; commits from now on set a new time.
+    pub(crate) fn clear_sync_due(&self) {
+        self.sync_due.store(0, Ordering::Release);
+    }
+
+    /// Waits for a nudge, at most `timeout`; false once stopped.
+    pub(crate) fn wait(&self, timeout: Duration) -> bool {
+        let mut state = self.state.lock();
+        // AcqRel: what writers did before their nudge is seen by the keeper's next look.
+        if !state.is_stopped && !self.is_nudged.swap(false, Ordering::AcqRel) {
+            state = self.woken.wait_timeout(state, timeout).0;
+            self.is_nudged.store(false, Ordering::Release);
+        }
+        !state.is_stopped
+    }
+
+    /// Ends the keeper.
+    pub(crate) fn stop(&self) {
+        self.state.lock().is_stopped = true;
+        self.woken.notify_all();
+    }
+}
+
+fn outcome_unknown(failure: &LogFailure) -> Error {
+    Error::new(
+        ErrorKind::OutcomeUnknown,
+        format!(
+            "the log could not be made durable ({}): the commit is wholly there or wholly absent after the next open",
+            failure.0
+        ),
+    )
+}
+
+/// The error of every write after the log has stopped.
+pub(crate) fn reopen_required(failure: &LogFailure) -> Error {
+    Error::new(
+        ErrorKind::ReopenRequired,
+        format!("writing stopped after a failure ({}): close and reopen the database", failure.0),
+    )
+}
+
+fn dropped(family: &Family) -> Error {
+    Error::new(ErrorKind::NotFound, format!("column family {:?} was dropped", family.name()))
+}

@@ -1,0 +1,328 @@
+//! The operations of one transaction, per family, each appended once to a recycled buffer that is in log format from
+//! the first put. At commit a write set of one family goes to the log straight from that buffer; several families are
+//! put one behind the other first.
+
+use std::{cell::RefCell, cmp::Ordering, collections::HashMap, ops::Range, sync::Arc};
+
+use kingtide_base::{EntryKind, Lsn, SeqNo, StorageResult, limits};
+use kingtide_collections::{MemtableOp, PreparedRun, entry_bytes};
+use kingtide_format::{Op, write_op, write_section_header};
+
+use crate::{
+    error::{Error, ErrorKind, Result},
+    family::Family,
+    read::iter::own_writes::{self, OwnWrites},
+    wal::{HEADROOM_BYTES, RecordFrames, Tail},
+};
+
+/// Buffers larger than this are given back after a transaction.
+const RECYCLED_BYTES_MAX: usize = 4 << 20;
+/// Up to this many operations, own writes are searched one by one.
+const SEARCHED_LINEARLY_MAX: usize = 8;
+
+/// One operation, as places in the family's buffer.
+#[derive(Clone, Debug)]
+struct OpIndex {
+    key: Range<u32>,
+    value: Range<u32>,
+    hash: u64,
+    expires_at: i64,
+    kind: EntryKind,
+}
+
+/// What a transaction itself wrote to a key last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OwnWrite<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) kind: EntryKind,
+    pub(crate) value: &'a [u8],
+    pub(crate) expires_at: i64,
+}
+
+/// The operations of one transaction on one family.
+pub(crate) struct Section {
+    pub(crate) family: Arc<Family>,
+    /// Bytes that the operations take in a memtable.
+    pub(crate) arena_bytes: usize,
+    /// The sorted order of a large batch, made by `prepare`, taken by the memtable.
+    pub(crate) run: Option<PreparedRun>,
+    /// [`HEADROOM_BYTES`] free bytes, then the operations in log format.
+    buffer: Vec<u8>,
+    index: Vec<OpIndex>,
+    lookup: RefCell<Lookup>,
+    /// Scratch for the section's header.
+    header: Vec<u8>,
+}
+
+/// The newest operation per key hash, built on the first read of own writes and kept up from there.
+#[derive(Default)]
+struct Lookup {
+    newest: HashMap<u64, u32>,
+    indexed: usize,
+}
+
+impl Section {
+    fn new(family: Arc<Family>) -> Self {
+        Self {
+            family,
+            arena_bytes: 0,
+            run: None,
+            buffer: vec![0; HEADROOM_BYTES],
+            index: Vec::new(),
+            lookup: RefCell::default(),
+            header: Vec::with_capacity(HEADROOM_BYTES),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.arena_bytes = 0;
+        self.run = None;
+        self.buffer.truncate(HEADROOM_BYTES);
+        self.buffer.shrink_to(RECYCLED_BYTES_MAX);
+        self.index.clear();
+        self.index.shrink_to(RECYCLED_BYTES_MAX / size_of::<OpIndex>());
+        let lookup = self.lookup.get_mut();
+        lookup.newest.clear();
+        lookup.indexed = 0;
+    }
+
+    /// Operations so far.
+    pub(crate) fn op_count(&self) -> usize {
+        self.index.len()
+    }
+
+    fn bytes(&self, range: &Range<u32>) -> &[u8] {
+        &self.buffer[range.start as usize..range.end as usize]
+    }
+
+    fn key(&self, index: u32) -> &[u8] {
+        self.bytes(&self.index[index as usize].key)
+    }
+
+    /// The operations as a memtable takes them.
+    pub(crate) fn ops(&self) -> impl ExactSizeIterator<Item = MemtableOp<'_>> {
+        self.index.iter().map(|op| MemtableOp {
+            kind: op.kind,
+            expires_at: op.expires_at,
+            hash: op.hash,
+            key: self.bytes(&op.key),
+            value: self.bytes(&op.value),
+        })
+    }
+
+    fn own_write(&self, index: u32) -> OwnWrite<'_> {
+        let op = &self.index[index as usize];
+        OwnWrite {
+            key: self.bytes(&op.key),
+            kind: op.kind,
+            value: self.bytes(&op.value),
+            expires_at: op.expires_at,
+        }
+    }
+
+    /// The last operation on `key`.
+    fn find(&self, key: &[u8]) -> Option<OwnWrite<'_>> {
+        let order = &self.family.order;
+        let is_same = |index: &u32| order.compare(self.key(*index), key) == Ordering::Equal;
+        let count = self.index.len() as u32;
+        let hash = if self.index.len() > SEARCHED_LINEARLY_MAX { order.hash(key) } else { None };
+        let found = match hash {
+            None => (0..count).rev().find(is_same),
+            Some(hash) => match self.newest_with(hash) {
+                None => None,
+                // Two keys of one hash: as good as impossible, and answered by looking at all of them.
+                Some(index) if !is_same(&index) => (0..count).rev().find(is_same),
+                Some(index) => Some(index),
+            },
+        };
+        found.map(|index| self.own_write(index))
+    }
+
+    fn newest_with(&self, hash: u64) -> Option<u32> {
+        let mut lookup = self.lookup.borrow_mut();
+        let indexed = lookup.indexed;
+        for (index, op) in self.index.iter().enumerate().skip(indexed) {
+            lookup.newest.insert(op.hash, index as u32);
+        }
+        lookup.indexed = self.index.len();
+        lookup.newest.get(&hash).copied()
+    }
+
+    fn cursor(&self) -> OwnWrites {
+        let widen = |range: &Range<u32>| range.start as usize..range.end as usize;
+        let writes = self.index.iter().map(|op| own_writes::OwnWrite {
+            kind: op.kind,
+            expires_at: op.expires_at,
+            key: widen(&op.key),
+            value: widen(&op.value),
+        });
+        OwnWrites::new(self.family.order.clone(), self.buffer.as_slice().into(), writes.collect())
+    }
+
+    fn push(&mut self, op: &Op<'_>) {
+        let span = write_op(&mut self.buffer, op);
+        self.arena_bytes += entry_bytes(op.key.len(), op.value.len(), op.expires_at != 0);
+        let narrow = |range: Range<usize>| range.start as u32..range.end as u32;
+        self.index.push(OpIndex {
+            key: narrow(span.key),
+            value: narrow(span.value),
+            hash: self.family.order.hash(op.key).unwrap_or(0),
+            expires_at: op.expires_at,
+            kind: op.kind,
+        });
+    }
+
+    fn make_header(&mut self) {
+        self.header.clear();
+        let ops_bytes = (self.buffer.len() - HEADROOM_BYTES) as u64;
+        let op_count = self.index.len() as u32;
+        write_section_header(&mut self.header, self.family.id, op_count, ops_bytes);
+    }
+}
+
+/// The operations of one transaction.
+#[derive(Default)]
+pub(crate) struct WriteSet {
+    /// The first `used` hold operations; the others are kept for their buffers.
+    sections: Vec<Section>,
+    used: usize,
+    bytes: usize,
+    /// Holds the record when it has more than one section.
+    gathered: Vec<u8>,
+    frames: RecordFrames,
+}
+
+impl WriteSet {
+    /// Operations so far.
+    pub(crate) fn op_count(&self) -> usize {
+        self.sections().map(Section::op_count).sum()
+    }
+
+    /// True when nothing was written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// The sections with operations.
+    pub(crate) fn sections(&self) -> impl Iterator<Item = &Section> {
+        self.sections[..self.used].iter()
+    }
+
+    pub(super) fn sections_mut(&mut self) -> impl Iterator<Item = &mut Section> {
+        self.sections[..self.used].iter_mut()
+    }
+
+    pub(super) fn frames(&self) -> &RecordFrames {
+        &self.frames
+    }
+
+    /// The family of section `index`, and the memtable bytes and entries that it needs.
+    pub(super) fn needs(&self, index: usize) -> (Arc<Family>, usize, usize) {
+        let section = &self.sections[index];
+        (Arc::clone(&section.family), section.arena_bytes, section.op_count())
+    }
+
+    /// Appends an operation. Key and value lengths were checked.
+    ///
+    /// # Errors
+    /// `TooLarge` when the transaction would exceed its limit; it is then as before.
+    pub(crate) fn push(&mut self, family: &Arc<Family>, op: &Op<'_>) -> Result<()> {
+        let op_bytes = entry_bytes(op.key.len(), op.value.len(), true);
+        if self.bytes.saturating_add(op_bytes) > limits::TRANSACTION_BYTES_MAX {
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                format!(
+                    "a transaction holds at most {} bytes: commit in smaller pieces",
+                    limits::TRANSACTION_BYTES_MAX
+                ),
+            ));
+        }
+        self.bytes += op_bytes;
+        self.section_of(family).push(op);
+        Ok(())
+    }
+
+    fn section_of(&mut self, family: &Arc<Family>) -> &mut Section {
+        let existing = self.sections().position(|section| Arc::ptr_eq(&section.family, family));
+        let index = existing.unwrap_or_else(|| {
+            let index = self.used;
+            match self.sections.get_mut(index) {
+                Some(recycled) => recycled.family = Arc::clone(family),
+                None => self.sections.push(Section::new(Arc::clone(family))),
+            }
+            self.used += 1;
+            index
+        });
+        &mut self.sections[index]
+    }
+
+    /// What the transaction itself wrote to `key` last.
+    pub(crate) fn find(&self, family: &Arc<Family>, key: &[u8]) -> Option<OwnWrite<'_>> {
+        self.section(family)?.find(key)
+    }
+
+    /// A copy of all operations on `family`, as a source for iterators; `None` when there are none.
+    pub(crate) fn cursor(&self, family: &Arc<Family>) -> Option<OwnWrites> {
+        self.section(family).map(Section::cursor)
+    }
+
+    fn section(&self, family: &Arc<Family>) -> Option<&Section> {
+        self.sections().find(|section| Arc::ptr_eq(&section.family, family))
+    }
+
+    /// Forgets everything, keeping the memory for the next transaction.
+    pub(crate) fn clear(&mut self) {
+        for section in &mut self.sections[..self.used] {
+            section.clear();
+        }
+        self.used = 0;
+        self.bytes = 0;
+        self.gathered.clear();
+        self.gathered.shrink_to(RECYCLED_BYTES_MAX);
+    }
+
+    /// Makes everything ready that the commit lock should not wait for: the record's frames with their hashes, and the
+    /// sorted order of large batches.
+    pub(super) fn prepare(&mut self) {
+        for section in &mut self.sections[..self.used] {
+            section.make_header();
+            if section.index.len() >= limits::RUN_ENTRIES_MIN {
+                let count = section.index.len();
+                section.run = Some(PreparedRun::sort(&section.family.order, count, |index| {
+                    section.key(index)
+                }));
+            }
+        }
+        if self.used == 1 {
+            let section = &mut self.sections[0];
+            let start = HEADROOM_BYTES - section.header.len();
+            section.buffer[start..HEADROOM_BYTES].copy_from_slice(&section.header);
+            self.frames.prepare(&section.buffer, start..section.buffer.len());
+        } else {
+            self.gathered.clear();
+            self.gathered.resize(HEADROOM_BYTES, 0);
+            for section in &self.sections[..self.used] {
+                self.gathered.extend_from_slice(&section.header);
+                self.gathered.extend_from_slice(&section.buffer[HEADROOM_BYTES..]);
+            }
+            self.frames.prepare(&self.gathered, HEADROOM_BYTES..self.gathered.len());
+        }
+    }
+
+    /// Appends the prepared record to the log.
+    ///
+    /// # Errors
+    /// As [`Tail::append`].
+    pub(super) fn append_to(
+        &mut self,
+        tail: &mut Tail,
+        sequence: SeqNo,
+        durable: Lsn,
+    ) -> StorageResult<Lsn> {
+        let buffer = match &mut self.sections[..self.used] {
+            [only] => &mut only.buffer,
+            _ => &mut self.gathered,
+        };
+        tail.append(buffer, &self.frames, sequence, durable)
+    }
+}

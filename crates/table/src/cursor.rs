@@ -1,0 +1,275 @@
+//! Walks one table in both directions.
+//!
+//! The cursor holds one block. A key that lies whole in the block is borrowed from it; otherwise it is put together in
+//! a buffer that is used again, and from one entry of a block to the next only its middle is copied. The value column is
+//! decompressed when the first value of a block is asked for, so a walk that looks at keys never pays for values.
+
+use std::sync::Arc;
+
+use kingtide_base::{Cursor, EntryKind, SeqNo, StorageResult, ValueRef};
+use kingtide_format::block::DataBlock;
+
+use crate::read_ahead::ReadAhead;
+use crate::table::Table;
+use kingtide_collections::BlockCache;
+
+/// What a cursor is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CursorUse {
+    /// Reads of users: blocks come from the cache and enter it.
+    Read,
+    /// Merges: blocks are read ahead in large pieces and leave the cache as it is.
+    Scan,
+}
+
+/// A cursor over one table.
+pub struct TableCursor {
+    table: Arc<Table>,
+    cache: Arc<BlockCache<DataBlock>>,
+    cursor_use: CursorUse,
+    read_ahead: ReadAhead,
+    /// The block the cursor is in. It may be held while the cursor is invalid.
+    block: Option<Arc<DataBlock>>,
+    block_index: usize,
+    entry: usize,
+    is_valid: bool,
+    /// True when the keys of the block are borrowed from it.
+    has_whole_keys: bool,
+    key: Vec<u8>,
+    /// The raw value column of the block, when `has_values` and the block stores it compressed.
+    values: Vec<u8>,
+    has_values: bool,
+}
+
+impl std::fmt::Debug for TableCursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TableCursor")
+            .field("table", &self.table.name)
+            .field("block", &self.block_index)
+            .field("entry", &self.entry)
+            .field("is_valid", &self.is_valid)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Which entry of a block.
+#[derive(Clone, Copy)]
+enum At {
+    First,
+    Last,
+}
+
+impl TableCursor {
+    pub(crate) fn new(
+        table: Arc<Table>,
+        cache: Arc<BlockCache<DataBlock>>,
+        cursor_use: CursorUse,
+    ) -> Self {
+        Self {
+            table,
+            cache,
+            cursor_use,
+            read_ahead: ReadAhead::default(),
+            block: None,
+            block_index: 0,
+            entry: 0,
+            is_valid: false,
+            has_whole_keys: false,
+            key: Vec::new(),
+            values: Vec::new(),
+            has_values: false,
+        }
+    }
+
+    /// The table it walks.
+    #[must_use]
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Makes block `index` the current one, without an entry yet; the cursor is invalid until it has one.
+    fn load(&mut self, index: usize) -> StorageResult<&DataBlock> {
+        self.is_valid = false;
+        if self.block.is_none() || self.block_index != index {
+            self.block = None;
+            self.has_values = false;
+            let block = self
+                .read_ahead
+                .fetch(&self.table, &self.cache, self.cursor_use, index)?;
+            self.has_whole_keys = block.has_whole_keys();
+            self.block_index = index;
+            self.block = Some(block);
+        }
+        Ok(self
+            .block
+            .as_deref()
+            .expect("the branch above has just set it, or it was set"))
+    }
+
+    /// Goes to `entry` of the current block.
+    fn set_entry(&mut self, entry: usize) {
+        if let Some(block) = &self.block {
+            if !self.has_whole_keys {
+                block.copy_key(entry, &mut self.key);
+            }
+            self.entry = entry;
+            self.is_valid = true;
+        }
+    }
+
+    /// Goes to the first or last entry of block `index`; invalid when there is no such block.
+    fn enter(&mut self, index: usize, at: At) -> StorageResult<()> {
+        self.is_valid = false;
+        if index >= self.table.fences.blocks() {
+            return Ok(());
+        }
+        let entries = self.load(index)?.entries();
+        self.set_entry(match at {
+            At::First => 0,
+            At::Last => entries - 1,
+        });
+        Ok(())
+    }
+
+    #[inline]
+    fn current(&self) -> Option<&DataBlock> {
+        self.block.as_deref().filter(|_| self.is_valid)
+    }
+}
+
+impl Cursor for TableCursor {
+    fn seek_first(&mut self) -> StorageResult<()> {
+        self.enter(0, At::First)
+    }
+
+    fn seek_last(&mut self) -> StorageResult<()> {
+        match self.table.fences.blocks().checked_sub(1) {
+            Some(last) => self.enter(last, At::Last),
+            None => Ok(()),
+        }
+    }
+
+    fn seek(&mut self, key: &[u8]) -> StorageResult<()> {
+        self.is_valid = false;
+        let table = Arc::clone(&self.table);
+        let index = table.fences.first_at_or_after(&table.order, key);
+        if index >= table.fences.blocks() {
+            return Ok(());
+        }
+        let block = self.load(index)?;
+        let entry = block.lower_bound(&table.order, key);
+        if entry < block.entries() {
+            self.set_entry(entry);
+            Ok(())
+        } else {
+            // `key` is between the last key of the block and its separator.
+            self.enter(index + 1, At::First)
+        }
+    }
+
+    fn seek_for_prev(&mut self, key: &[u8]) -> StorageResult<()> {
+        self.is_valid = false;
+        let table = Arc::clone(&self.table);
+        let index = table.fences.first_after(&table.order, key);
+        if index >= table.fences.blocks() {
+            return self.seek_last();
+        }
+        let block = self.load(index)?;
+        let after = block.upper_bound(&table.order, key);
+        match (after.checked_sub(1), index.checked_sub(1)) {
+            (Some(entry), _) => {
+                self.set_entry(entry);
+                Ok(())
+            }
+            (None, Some(previous)) => self.enter(previous, At::Last),
+            (None, None) => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> StorageResult<()> {
+        let Some(block) = self.block.as_deref().filter(|_| self.is_valid) else {
+            return Ok(());
+        };
+        let entry = self.entry + 1;
+        if entry < block.entries() {
+            if !self.has_whole_keys {
+                block.copy_next_key(entry, &mut self.key);
+            }
+            self.entry = entry;
+            return Ok(());
+        }
+        self.enter(self.block_index + 1, At::First)
+    }
+
+    fn prev(&mut self) -> StorageResult<()> {
+        let Some(block) = self.block.as_deref().filter(|_| self.is_valid) else {
+            return Ok(());
+        };
+        if let Some(entry) = self.entry.checked_sub(1) {
+            if !self.has_whole_keys {
+                block.copy_next_key(entry, &mut self.key);
+            }
+            self.entry = entry;
+            return Ok(());
+        }
+        if let Some(index) = self.block_index.checked_sub(1) {
+            return self.enter(index, At::Last);
+        }
+        self.is_valid = false;
+        Ok(())
+    }
+
+    #[inline]
+    fn is_valid(&self) -> bool {
+        self.is_valid
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        match self.current() {
+            Some(block) if self.has_whole_keys => block.middle(self.entry),
+            Some(_) => &self.key,
+            None => &[],
+        }
+    }
+
+    #[inline]
+    fn sequence(&self) -> SeqNo {
+        self.current()
+            .map_or(SeqNo::ZERO, |block| block.sequence(self.entry))
+    }
+
+    #[inline]
+    fn kind(&self) -> EntryKind {
+        self.current()
+            .map_or(EntryKind::Put, |block| block.kind(self.entry))
+    }
+
+    #[inline]
+    fn expires_at(&self) -> i64 {
+        self.current()
+            .map_or(0, |block| block.expires_at(self.entry))
+    }
+
+    fn value(&mut self) -> StorageResult<ValueRef<'_>> {
+        let Some(block) = self.block.as_deref().filter(|_| self.is_valid) else {
+            return Ok(ValueRef::Inline(&[]));
+        };
+        let column = match block.raw_values() {
+            Some(column) => Ok(column),
+            None if self.has_values => Ok(self.values.as_slice()),
+            None => block.decompress_values(&mut self.values).map(|()| {
+                self.has_values = true;
+                self.values.as_slice()
+            }),
+        };
+        match column.and_then(|column| block.value(self.entry, column)) {
+            Ok(value) => Ok(value),
+            Err(fault) => {
+                self.is_valid = false;
+                Err(self.table.damaged_block(self.block_index, fault))
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Walks the tables of one deeper level: disjoint, sorted, opened as the walk reaches them.
+
+use std::sync::Arc;
+
+use kingtide_base::{Cursor, EntryKind, KeyOrder, SeqNo, StorageResult, ValueRef};
+use kingtide_format::TableMeta;
+use kingtide_format::block::DataBlock;
+
+use crate::cursor::{CursorUse, TableCursor};
+use crate::table_cache::TableCache;
+use kingtide_collections::BlockCache;
+
+/// A cursor over the tables of one level. It keeps one table open.
+pub struct LevelCursor {
+    tables: Vec<Arc<TableMeta>>,
+    cache: Arc<TableCache>,
+    blocks: Arc<BlockCache<DataBlock>>,
+    order: KeyOrder,
+    cursor_use: CursorUse,
+    index: usize,
+    current: Option<TableCursor>,
+}
+
+impl std::fmt::Debug for LevelCursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LevelCursor")
+            .field("tables", &self.tables.len())
+            .field("current", &self.current)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LevelCursor {
+    /// A cursor over `tables`: sorted by key, no key in two of them.
+    #[must_use]
+    pub fn new(
+        tables: Vec<Arc<TableMeta>>,
+        cache: Arc<TableCache>,
+        blocks: Arc<BlockCache<DataBlock>>,
+        order: KeyOrder,
+        cursor_use: CursorUse,
+    ) -> Self {
+        Self {
+            tables,
+            cache,
+            blocks,
+            order,
+            cursor_use,
+            index: 0,
+            current: None,
+        }
+    }
+
+    /// Opens table `index` with a cursor that has no place yet; `None` when there is no such table. After an error
+    /// there is no current table, so the cursor is invalid.
+    fn open(&mut self, index: usize) -> StorageResult<Option<&mut TableCursor>> {
+        let Some(meta) = self.tables.get(index) else {
+            self.current = None;
+            return Ok(None);
+        };
+        if self.current.is_none() || self.index != index {
+            self.current = None;
+            let table = self.cache.get(meta, &self.order)?;
+            self.index = index;
+            self.current = Some(table.cursor(&self.blocks, self.cursor_use));
+        }
+        Ok(self.current.as_mut())
+    }
+
+    /// Goes on to the first entry of the following tables while the current one has no place.
+    fn skip_forward(&mut self) -> StorageResult<()> {
+        while self
+            .current
+            .as_ref()
+            .is_some_and(|cursor| !cursor.is_valid())
+        {
+            if let Some(cursor) = self.open(self.index + 1)? {
+                cursor.seek_first()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes back to the last entry of the preceding tables while the current one has no place.
+    fn skip_backward(&mut self) -> StorageResult<()> {
+        while self
+            .current
+            .as_ref()
+            .is_some_and(|cursor| !cursor.is_valid())
+        {
+            let Some(previous) = self.index.checked_sub(1) else {
+                self.current = None;
+                return Ok(());
+            };
+            if let Some(cursor) = self.open(previous)? {
+                cursor.seek_last()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Cursor for LevelCursor {
+    fn seek_first(&mut self) -> StorageResult<()> {
+        if let Some(cursor) = self.open(0)? {
+            cursor.seek_first()?;
+        }
+        self.skip_forward()
+    }
+
+    fn seek_last(&mut self) -> StorageResult<()> {
+        let Some(last) = self.tables.len().checked_sub(1) else {
+            return Ok(());
+        };
+        if let Some(cursor) = self.open(last)? {
+            cursor.seek_last()?;
+        }
+        self.skip_backward()
+    }
+
+    fn seek(&mut self, key: &[u8]) -> StorageResult<()> {
+        let index = self
+            .tables
+            .partition_point(|table| self.order.compare(&table.largest, key).is_lt());
+        if let Some(cursor) = self.open(index)? {
+            cursor.seek(key)?;
+        }
+        self.skip_forward()
+    }
+
+    fn seek_for_prev(&mut self, key: &[u8]) -> StorageResult<()> {
+        let after = self
+            .tables
+            .partition_point(|table| self.order.compare(&table.smallest, key).is_le());
+        let Some(index) = after.checked_sub(1) else {
+            self.current = None;
+            return Ok(());
+        };
+        if let Some(cursor) = self.open(index)? {
+            cursor.seek_for_prev(key)?;
+        }
+        self.skip_backward()
+    }
+
+    #[inline]
+    fn next(&mut self) -> StorageResult<()> {
+        let Some(cursor) = &mut self.current else {
+            return Ok(());
+        };
+        cursor.next()?;
+        if cursor.is_valid() {
+            return Ok(());
+        }
+        self.skip_forward()
+    }
+
+    fn prev(&mut self) -> StorageResult<()> {
+        let Some(cursor) = &mut self.current else {
+            return Ok(());
+        };
+        cursor.prev()?;
+        if cursor.is_valid() {
+            return Ok(());
+        }
+        self.skip_backward()
+    }
+
+    #[inline]
+    fn is_valid(&self) -> bool {
+        self.current.as_ref().is_some_and(Cursor::is_valid)
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.current.as_ref().map_or(&[], Cursor::key)
+    }
+
+    #[inline]
+    fn sequence(&self) -> SeqNo {
+        self.current.as_ref().map_or(SeqNo::ZERO, Cursor::sequence)
+    }
+
+    #[inline]
+    fn kind(&self) -> EntryKind {
+        self.current.as_ref().map_or(EntryKind::Put, Cursor::kind)
+    }
+
+    #[inline]
+    fn expires_at(&self) -> i64 {
+        self.current.as_ref().map_or(0, Cursor::expires_at)
+    }
+
+    fn value(&mut self) -> StorageResult<ValueRef<'_>> {
+        match &mut self.current {
+            Some(cursor) => cursor.value(),
+            None => Ok(ValueRef::Inline(&[])),
+        }
+    }
+}

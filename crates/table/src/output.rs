@@ -1,0 +1,74 @@
+//! Appends to a new file through a buffer, so that blocks of a few hundred bytes do not each cost a system call.
+
+use std::sync::Arc;
+
+use kingtide_base::{StorageError, StorageResult};
+use kingtide_env::File;
+
+/// Bytes that are collected before they are written.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// The end of a file being written.
+#[derive(Debug)]
+pub struct Output {
+    file: Arc<dyn File>,
+    name: String,
+    written: u64,
+    buffer: Vec<u8>,
+}
+
+impl Output {
+    /// Begins at offset 0 of `file`, which must be empty; `name` is for messages.
+    pub fn new(file: Arc<dyn File>, name: String) -> Self {
+        Self {
+            file,
+            name,
+            written: 0,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Where the next byte goes.
+    pub fn position(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// The file's name for messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The buffer, to be appended to only. Call [`Output::flush_if_full`] now and then.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
+    /// Writes the buffer out when there is enough in it.
+    pub fn flush_if_full(&mut self) -> StorageResult<()> {
+        if self.buffer.len() < BUFFER_BYTES {
+            return Ok(());
+        }
+        self.flush()
+    }
+
+    /// Writes the buffer out.
+    pub fn flush(&mut self) -> StorageResult<()> {
+        self.file
+            .write_at(&self.buffer, self.written)
+            .map_err(|error| StorageError::io(&self.name, "write", error))?;
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        // One huge value must not keep its size in memory for the rest of the file.
+        self.buffer.shrink_to(2 * BUFFER_BYTES);
+        Ok(())
+    }
+
+    /// Writes the buffer out and makes the file durable; its length in bytes.
+    pub fn sync(&mut self) -> StorageResult<u64> {
+        self.flush()?;
+        self.file
+            .sync()
+            .map_err(|error| StorageError::io(&self.name, "sync", error))?;
+        Ok(self.written)
+    }
+}

@@ -1,0 +1,90 @@
+//! Reads blocks for cursors: through the cache, or in large pieces ahead of a cursor that walks forward.
+
+use std::sync::Arc;
+
+use kingtide_base::StorageResult;
+use kingtide_format::block::DataBlock;
+
+use crate::cursor::CursorUse;
+use crate::table::{Table, read_range};
+use kingtide_collections::BlockCache;
+
+/// What a scan reads at once, in bytes, and the most that a walking reader does.
+const WINDOW_BYTES_MAX: u64 = 256 << 10;
+/// What a walking reader reads at once at first, in bytes; doubles as it goes on.
+const WINDOW_BYTES_MIN: u64 = 16 << 10;
+/// Blocks in a row that a reader must miss in the cache before it is taken to be walking.
+const MISSES_BEFORE: u32 = 2;
+
+/// The bytes read ahead of one cursor.
+#[derive(Debug, Default)]
+pub struct ReadAhead {
+    buffer: Vec<u8>,
+    /// Where in the file the buffer begins.
+    start: u64,
+    /// The block fetched last.
+    last: Option<usize>,
+    /// Consecutive blocks that came from the file.
+    misses: u32,
+    window_bytes: u64,
+}
+
+impl ReadAhead {
+    /// Data block `index` of `table`.
+    pub fn fetch(
+        &mut self,
+        table: &Table,
+        cache: &BlockCache<DataBlock>,
+        cursor_use: CursorUse,
+        index: usize,
+    ) -> StorageResult<Arc<DataBlock>> {
+        let extent = table.fences.extent(index);
+        let is_forward = self.last.is_some_and(|last| last + 1 == index);
+        self.last = Some(index);
+        match cursor_use {
+            CursorUse::Scan => {
+                // A merge begins at the front and walks to the end.
+                if is_forward || index == 0 {
+                    self.window_bytes = WINDOW_BYTES_MAX;
+                } else {
+                    self.window_bytes = 0;
+                }
+                Ok(Arc::new(self.read(table, index)?))
+            }
+            CursorUse::Read => {
+                let key = (table.meta.file, extent.start);
+                if let Some(block) = cache.get(&key) {
+                    self.misses = 0;
+                    return Ok(block);
+                }
+                self.misses = if is_forward { self.misses + 1 } else { 0 };
+                self.window_bytes = if self.misses < MISSES_BEFORE {
+                    0
+                } else {
+                    (self.window_bytes * 2).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX)
+                };
+                let block = Arc::new(self.read(table, index)?);
+                let charge = block.memory_bytes();
+                Ok(cache.insert(key, block, charge))
+            }
+        }
+    }
+
+    /// Block `index` from the buffer, which is filled first when a window is set and the block is not in it.
+    fn read(&mut self, table: &Table, index: usize) -> StorageResult<DataBlock> {
+        let extent = table.fences.extent(index);
+        let buffered = self.start..self.start + self.buffer.len() as u64;
+        let is_buffered = buffered.start <= extent.start && extent.end <= buffered.end;
+        if !is_buffered {
+            if extent.end - extent.start >= self.window_bytes {
+                return table.read_block(index);
+            }
+            let end = (extent.start + self.window_bytes).min(table.fences.data_end());
+            self.buffer = read_range(&*table.file, &table.name, extent.start, end)?;
+            self.start = extent.start;
+        }
+        let from = (extent.start - self.start) as usize;
+        let to = (extent.end - self.start) as usize;
+        table.decode_block(index, self.buffer[from..to].to_vec())
+    }
+}

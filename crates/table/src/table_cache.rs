@@ -1,0 +1,56 @@
+//! Keeps a bounded number of tables open.
+
+use std::sync::Arc;
+
+use kingtide_base::{FileId, KeyOrder, StorageError, StorageResult};
+use kingtide_env::{Directory, OpenMode};
+use kingtide_format::TableMeta;
+
+use crate::handles::Handles;
+use crate::names::{klog_name, klog_path};
+use crate::table::Table;
+
+/// The open tables of a database. Tables in use may exceed the limit; idle ones are closed by a clock.
+#[derive(Debug)]
+pub struct TableCache {
+    directory: Arc<dyn Directory>,
+    tables: Handles<Table>,
+}
+
+impl TableCache {
+    /// Opens tables in `directory` (`klog`) and keeps up to `open_tables_max` of them open; at least one.
+    #[must_use]
+    pub fn new(directory: Arc<dyn Directory>, open_tables_max: usize) -> Self {
+        Self {
+            directory,
+            tables: Handles::new(open_tables_max),
+        }
+    }
+
+    /// The open table that `meta` describes. When the system has no more files to give, idle tables are closed and
+    /// opening is tried once more.
+    ///
+    /// # Errors
+    /// As [`Table::open`]; a missing file is an I/O error.
+    pub fn get(&self, meta: &TableMeta, order: &KeyOrder) -> StorageResult<Arc<Table>> {
+        self.tables.get(meta.file, || {
+            let name = klog_path(meta.file);
+            let file = self
+                .directory
+                .open(&klog_name(meta.file), OpenMode::Read)
+                .map_err(|error| StorageError::io(&*name, "open", error))?;
+            Table::open(file, name, meta, order.clone())
+        })
+    }
+
+    /// Closes the table as soon as nobody uses it; for files about to be removed.
+    pub fn forget(&self, file: FileId) {
+        self.tables.forget(file);
+    }
+
+    /// Tables open now.
+    #[must_use]
+    pub fn open_count(&self) -> usize {
+        self.tables.open_count()
+    }
+}

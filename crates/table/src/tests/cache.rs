@@ -1,0 +1,151 @@
+//! The bounded number of open tables.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use kingtide_base::{FileId, KeyOrder, SeqNo, StorageError};
+use kingtide_env::sync::atomic::{AtomicU64, Ordering};
+use kingtide_env::{Directory, DirectoryEntry, File, FileLock, OpenMode};
+use kingtide_format::{CodecId, TableMeta};
+
+use super::model::{Entry, World, cache};
+use crate::{TableCache, TableSettings};
+
+fn tables(world: &World, count: u64) -> Vec<TableMeta> {
+    let settings = TableSettings {
+        block_bytes: 4096,
+        codec: CodecId::None,
+        filter_fpr: None,
+        order: KeyOrder::BYTEWISE,
+    };
+    (1..=count)
+        .map(|id| {
+            let entries = [Entry::put(format!("key {id}").as_bytes(), id, b"value")];
+            world.build(FileId(id), &settings, &entries)
+        })
+        .collect()
+}
+
+#[test]
+fn idle_tables_are_closed_at_the_limit() {
+    let world = World::new();
+    let metas = tables(&world, 10);
+    let order = KeyOrder::BYTEWISE;
+    let open = TableCache::new(Arc::clone(&world.directory), 3);
+    for meta in metas.iter().chain(&metas) {
+        let table = open.get(meta, &order).expect("intact");
+        assert_eq!(table.meta(), meta);
+        assert!(open.open_count() <= 3);
+    }
+    assert_eq!(open.open_count(), 3);
+}
+
+#[test]
+fn tables_in_use_are_not_closed() {
+    let world = World::new();
+    let metas = tables(&world, 6);
+    let order = KeyOrder::BYTEWISE;
+    let open = TableCache::new(Arc::clone(&world.directory), 2);
+    let held: Vec<_> = metas[..5]
+        .iter()
+        .map(|meta| open.get(meta, &order).expect("intact"))
+        .collect();
+    assert_eq!(open.open_count(), 5);
+    for (meta, table) in metas.iter().zip(&held) {
+        let again = open.get(meta, &order).expect("intact");
+        assert!(Arc::ptr_eq(&again, table), "one table, one handle");
+    }
+    drop(held);
+    open.get(&metas[5], &order).expect("intact");
+    assert!(open.open_count() <= 2);
+}
+
+#[test]
+fn forgotten_tables_are_opened_again() {
+    let world = World::new();
+    let metas = tables(&world, 2);
+    let order = KeyOrder::BYTEWISE;
+    let open = TableCache::new(Arc::clone(&world.directory), 8);
+    let held = open.get(&metas[0], &order).expect("intact");
+    open.forget(FileId(1));
+    open.forget(FileId(99));
+    assert_eq!(open.open_count(), 0);
+    let found = held.get(b"key 1", None, SeqNo::MAX, &cache());
+    assert!(found.expect("still readable").is_some());
+    world.directory.remove("000001.klog").expect("there");
+    assert!(matches!(
+        open.get(&metas[0], &order),
+        Err(StorageError::Io {
+            operation: "open",
+            ..
+        })
+    ));
+    open.get(&metas[1], &order).expect("intact");
+}
+
+/// A directory that has no file handle to give for a number of calls.
+#[derive(Debug)]
+struct Exhausted {
+    inner: Arc<dyn Directory>,
+    refusals: AtomicU64,
+}
+
+impl Directory for Exhausted {
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+    fn open_directory(&self, name: &str, create: bool) -> io::Result<Arc<dyn Directory>> {
+        self.inner.open_directory(name, create)
+    }
+    fn list(&self) -> io::Result<Vec<DirectoryEntry>> {
+        self.inner.list()
+    }
+    fn open(&self, name: &str, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        let left = self.refusals.load(Ordering::SeqCst);
+        if left > 0 {
+            self.refusals.store(left - 1, Ordering::SeqCst);
+            return Err(io::Error::from_raw_os_error(24));
+        }
+        self.inner.open(name, mode)
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.inner.remove(name)
+    }
+    fn link(&self, name: &str, target: &dyn Directory, to: &str) -> io::Result<()> {
+        self.inner.link(name, target, to)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.inner.sync()
+    }
+    fn lock(&self, name: &str) -> io::Result<Box<dyn FileLock>> {
+        self.inner.lock(name)
+    }
+    fn available_bytes(&self) -> io::Result<u64> {
+        self.inner.available_bytes()
+    }
+}
+
+/// Goal: running out of file handles closes idle tables and is survived once. Method: one refusal, then two.
+#[test]
+fn no_file_handle_left_closes_idle_tables() {
+    let world = World::new();
+    let metas = tables(&world, 8);
+    let order = KeyOrder::BYTEWISE;
+    let directory = Arc::new(Exhausted {
+        inner: Arc::clone(&world.directory),
+        refusals: AtomicU64::new(0),
+    });
+    let open = TableCache::new(Arc::clone(&directory) as Arc<dyn Directory>, 100);
+    for meta in &metas[..6] {
+        open.get(meta, &order).expect("intact");
+    }
+    directory.refusals.store(1, Ordering::SeqCst);
+    open.get(&metas[6], &order).expect("the second try");
+    assert_eq!(open.open_count(), 3 + 1);
+    directory.refusals.store(2, Ordering::SeqCst);
+    assert!(open.get(&metas[7], &order).is_err());
+}

@@ -1,0 +1,1 @@
+//! Damaged, misplaced and newer files.

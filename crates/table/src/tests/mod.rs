@@ -1,0 +1,8 @@
+//! Tests of tables and value files against naive models, in a world in memory.
+
+mod cache;
+mod damage;
+mod golden;
+mod model;
+mod tables;
+mod value_log;

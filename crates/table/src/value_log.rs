@@ -1,0 +1,283 @@
+//! Value files: values too long to be moved by every merge.
+//!
+//! A record carries the hash of its key, so that a pointer that leads to the wrong record is noticed even when the
+//! record is intact. The bytes of the key must be the same when a value is appended and when it is read: where an order
+//! calls different bytes equal, both sides pass the canonical form of the key (or both an empty key, when the order has
+//! none).
+
+use std::io;
+use std::sync::Arc;
+
+use kingtide_base::limits::VALUE_BYTES_MAX;
+use kingtide_base::{FileId, StorageError, StorageResult, ValuePointer, key_hash};
+use kingtide_env::{Directory, File, OpenMode};
+use kingtide_format::block::{BlockFault, BlockPlace};
+use kingtide_format::klog::FOOTER_READ_BYTES;
+use kingtide_format::vlog::{
+    RECORD_HEADER_BYTES, VLOG_FOOTER_BYTES, VLOG_HEADER_BYTES, VLOG_VERSION, VlogFooter,
+    decode_vlog_header, encode_record, encode_vlog_header, open_record, peek_record_bytes,
+};
+use kingtide_format::{CodecId, ValueFileMeta};
+
+use crate::handles::Handles;
+use crate::names::{damaged, vlog_name, vlog_path};
+use crate::output::Output;
+use crate::table::{read_range, tail_error};
+
+/// Writes one value file. Dropping it without [`ValueLogBuilder::finish`] leaves an incomplete file to be removed.
+#[derive(Debug)]
+pub struct ValueLogBuilder {
+    output: Output,
+    file_id: FileId,
+    codec: CodecId,
+    records: u64,
+}
+
+impl ValueLogBuilder {
+    /// Begins the value file `file_id` in `file`, which must be new and empty.
+    #[must_use]
+    pub fn new(file: Arc<dyn File>, file_id: FileId, codec: CodecId) -> Self {
+        let mut output = Output::new(file, vlog_path(file_id));
+        output
+            .buffer()
+            .extend_from_slice(&encode_vlog_header(file_id));
+        Self {
+            output,
+            file_id,
+            codec,
+            records: 0,
+        }
+    }
+
+    /// Appends `value`; where it will be. It can be read after [`ValueLogBuilder::flush`].
+    ///
+    /// # Errors
+    /// When writing fails, and (`InvalidInput`) when the value is longer than any may be.
+    pub fn append(&mut self, key: &[u8], value: &[u8]) -> StorageResult<ValuePointer> {
+        if value.len() > VALUE_BYTES_MAX {
+            let error = io::Error::new(io::ErrorKind::InvalidInput, "value too long");
+            return Err(StorageError::io(self.output.name(), "write", error));
+        }
+        let offset = self.output.position();
+        let place = BlockPlace {
+            file: self.file_id,
+            offset,
+        };
+        let target = self.output.buffer();
+        let record_bytes = encode_record(target, self.codec, key_hash(key), value, place);
+        self.records += 1;
+        self.output.flush_if_full()?;
+        Ok(ValuePointer {
+            file: self.file_id,
+            offset,
+            record_bytes,
+            value_bytes: value.len() as u32,
+        })
+    }
+
+    /// Bytes so far, what is not written yet included.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.output.position()
+    }
+
+    /// Records so far.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Hands everything so far to the file, so that it can be read; not yet durable.
+    ///
+    /// # Errors
+    /// When writing fails.
+    pub fn flush(&mut self) -> StorageResult<()> {
+        self.output.flush()
+    }
+
+    /// Makes everything so far durable, without closing the file.
+    ///
+    /// # Errors
+    /// When writing or syncing fails.
+    pub fn sync(&mut self) -> StorageResult<()> {
+        self.output.sync().map(|_| ())
+    }
+
+    /// Writes the footer and syncs the file. The caller syncs the directory.
+    ///
+    /// # Errors
+    /// When writing or syncing fails; the file is then unusable.
+    pub fn finish(mut self) -> StorageResult<ValueFileMeta> {
+        let footer = VlogFooter {
+            records: self.records,
+        };
+        let (bytes, footer_checksum) = footer.encode(self.file_id, self.output.position());
+        self.output.buffer().extend_from_slice(&bytes);
+        Ok(ValueFileMeta {
+            file: self.file_id,
+            file_bytes: self.output.sync()?,
+            footer_checksum,
+            records: self.records,
+        })
+    }
+}
+
+/// The value files of a database, opened as they are read. Files in use may exceed the limit.
+#[derive(Debug)]
+pub struct ValueFiles {
+    directory: Arc<dyn Directory>,
+    files: Handles<ValueFile>,
+}
+
+#[derive(Debug)]
+struct ValueFile {
+    file: Arc<dyn File>,
+    name: String,
+}
+
+impl ValueFiles {
+    /// Opens files in `directory` (`vlog`) and keeps up to `open_max` of them open; at least one.
+    #[must_use]
+    pub fn new(directory: Arc<dyn Directory>, open_max: usize) -> Self {
+        Self {
+            directory,
+            files: Handles::new(open_max),
+        }
+    }
+
+    /// The value that `pointer` leads to and that was appended for `key`.
+    ///
+    /// # Errors
+    /// When reading fails; `Corruption` when the record is damaged, belongs to another key or has another length than
+    /// the pointer says.
+    pub fn read(&self, pointer: &ValuePointer, key: &[u8]) -> StorageResult<Vec<u8>> {
+        let value_file = self.open(pointer.file)?;
+        let name = &value_file.name;
+        let (start, length) = (pointer.offset, u64::from(pointer.record_bytes));
+        let end = start
+            .checked_add(length)
+            .ok_or_else(|| StorageError::malformed(&**name, start, "impossible value pointer"))?;
+        let bytes = read_range(&*value_file.file, name, start, end)?;
+        let place = BlockPlace {
+            file: pointer.file,
+            offset: start,
+        };
+        let mut value = Vec::new();
+        let header =
+            open_record(&bytes, place, &mut value).map_err(|fault| damaged(name, start, fault))?;
+        let wanted = key_hash(key);
+        let fault = if header.key_hash != wanted {
+            BlockFault::mismatch("value of another key", wanted, header.key_hash)
+        } else if header.raw_bytes != pointer.value_bytes {
+            let (wanted, found) = (pointer.value_bytes, header.raw_bytes);
+            BlockFault::mismatch("value of another length", wanted.into(), found.into())
+        } else {
+            return Ok(value);
+        };
+        Err(damaged(name, start, fault))
+    }
+
+    /// Closes the file as soon as nobody uses it; for files about to be removed.
+    pub fn forget(&self, file: FileId) {
+        self.files.forget(file);
+    }
+
+    /// Files open now.
+    #[must_use]
+    pub fn open_count(&self) -> usize {
+        self.files.open_count()
+    }
+
+    /// Reads and checks a file from the first byte to the last. Calls `progress` with the bytes checked so far.
+    ///
+    /// # Errors
+    /// The first damage found, and what reading fails with.
+    pub fn verify_file(
+        &self,
+        meta: &ValueFileMeta,
+        progress: &mut dyn FnMut(u64),
+    ) -> StorageResult<()> {
+        let value_file = self.open(meta.file)?;
+        let (file, name) = (&*value_file.file, value_file.name.as_str());
+        let found = read_value_file_meta(file, name, meta.file)?;
+        if found != *meta {
+            let fault = BlockFault::mismatch(
+                "footer is not the one recorded",
+                meta.footer_checksum,
+                found.footer_checksum,
+            );
+            return Err(damaged(name, found.file_bytes, fault));
+        }
+        let records_end = meta.file_bytes - VLOG_FOOTER_BYTES as u64;
+        let mut offset = VLOG_HEADER_BYTES as u64;
+        let mut records = 0;
+        let mut value = Vec::new();
+        while offset < records_end {
+            let head_end = records_end.min(offset + RECORD_HEADER_BYTES as u64);
+            let head = read_range(file, name, offset, head_end)?;
+            let end = peek_record_bytes(&head)
+                .map(|length| offset + length)
+                .filter(|end| *end <= records_end)
+                .ok_or_else(|| StorageError::malformed(name, offset, "record beyond the last"))?;
+            let bytes = read_range(file, name, offset, end)?;
+            let place = BlockPlace {
+                file: meta.file,
+                offset,
+            };
+            open_record(&bytes, place, &mut value).map_err(|fault| damaged(name, offset, fault))?;
+            records += 1;
+            offset = end;
+            progress(offset);
+        }
+        if records != meta.records {
+            let fault = BlockFault::mismatch("number of records", meta.records, records);
+            return Err(damaged(name, records_end, fault));
+        }
+        progress(meta.file_bytes);
+        Ok(())
+    }
+
+    fn open(&self, file_id: FileId) -> StorageResult<Arc<ValueFile>> {
+        self.files.get(file_id, || {
+            let name = vlog_path(file_id);
+            let file = self
+                .directory
+                .open(&vlog_name(file_id), OpenMode::Read)
+                .map_err(|error| StorageError::io(&*name, "open", error))?;
+            check_header(&*file, &name, file_id)?;
+            Ok(ValueFile { file, name })
+        })
+    }
+}
+
+fn check_header(file: &dyn File, name: &str, file_id: FileId) -> StorageResult<()> {
+    let header = read_range(file, name, 0, VLOG_HEADER_BYTES as u64)?;
+    decode_vlog_header(&header, file_id).map_err(|fault| tail_error(name, 0, fault, VLOG_VERSION))
+}
+
+/// What a sealed value file says about itself, for rebuilding a manifest. Only header and footer are verified.
+///
+/// # Errors
+/// When reading fails, `Corruption` when header or footer are damaged, `NewerVersion`.
+pub fn read_value_file_meta(
+    file: &dyn File,
+    name: &str,
+    file_id: FileId,
+) -> StorageResult<ValueFileMeta> {
+    check_header(file, name, file_id)?;
+    let file_bytes = file
+        .len()
+        .map_err(|error| StorageError::io(name, "read", error))?;
+    // Footers of newer versions may be longer; they must be recognised all the same.
+    let tail_start = file_bytes.saturating_sub(FOOTER_READ_BYTES as u64);
+    let tail = read_range(file, name, tail_start, file_bytes)?;
+    let footer_offset = file_bytes.saturating_sub(VLOG_FOOTER_BYTES as u64);
+    let (footer, footer_checksum) = VlogFooter::decode(&tail, file_id, file_bytes)
+        .map_err(|fault| tail_error(name, footer_offset, fault, VLOG_VERSION))?;
+    Ok(ValueFileMeta {
+        file: file_id,
+        file_bytes,
+        footer_checksum,
+        records: footer.records,
+    })
+}

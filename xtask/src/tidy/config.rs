@@ -1,0 +1,172 @@
+//! What the rules know about this repository, as data: edit here when a crate, module or exception is agreed.
+
+/// The crates of the workspace and what each may depend on, lowest first; see ARCHITECTURE.md.
+pub const CRATE_LAYERS: &[(&str, &[&str])] = &[
+    ("kingtide-base", &[]),
+    ("kingtide-format", &["kingtide-base"]),
+    ("kingtide-env", &["kingtide-base"]),
+    ("kingtide-policy", &["kingtide-base"]),
+    ("kingtide-collections", &["kingtide-base", "kingtide-env"]),
+    (
+        "kingtide-table",
+        &[
+            "kingtide-base",
+            "kingtide-format",
+            "kingtide-env",
+            "kingtide-collections",
+        ],
+    ),
+    ("kingtide", BELOW_KINGTIDE),
+    ("kingtide-bench", KINGTIDE_AND_BELOW),
+    ("kingtide-testkit", KINGTIDE_AND_BELOW),
+    ("kingtide-sim", KINGTIDE_AND_BELOW),
+    ("kingtide-capi", KINGTIDE_AND_BELOW),
+    (
+        "kingtide-cli",
+        &[
+            "kingtide",
+            "kingtide-base",
+            "kingtide-format",
+            "kingtide-env",
+            "kingtide-policy",
+            "kingtide-collections",
+            "kingtide-table",
+            "kingtide-bench",
+        ],
+    ),
+    ("xtask", &[]),
+];
+
+const BELOW_KINGTIDE: &[&str] = &[
+    "kingtide-base",
+    "kingtide-format",
+    "kingtide-env",
+    "kingtide-policy",
+    "kingtide-collections",
+    "kingtide-table",
+];
+
+const KINGTIDE_AND_BELOW: &[&str] = &[
+    "kingtide",
+    "kingtide-base",
+    "kingtide-format",
+    "kingtide-env",
+    "kingtide-policy",
+    "kingtide-collections",
+    "kingtide-table",
+];
+
+/// Dev-dependencies that point up, crate and dependency: only for integration tests, which link one copy of the crate.
+pub const DEV_CYCLES: &[(&str, &str)] = &[("kingtide", "kingtide-testkit")];
+
+/// Where the layered modules live.
+pub const MODULE_ROOT: &str = "crates/kingtide/src/";
+
+/// The modules of the engine, one line per layer, top to bottom: a module names modules of its own line or above.
+pub const MODULE_LAYERS: &[&[&str]] = &[
+    &["error", "options"],
+    &["wal", "memtable", "version", "manifest"],
+    &["family"],
+    &["snapshot", "read", "files"],
+    &["write"],
+    &["engine", "output", "flush", "compaction", "vlog"],
+    &["txn", "background"],
+    &["db", "stats"],
+];
+
+/// The crates whose code runs inside the simulator: everything they ask of the world goes through `kingtide_env`.
+pub const ENGINE_ROOTS: &[&str] = &[
+    "crates/base/src/",
+    "crates/format/src/",
+    "crates/collections/src/",
+    "crates/policy/src/",
+    "crates/table/src/",
+    "crates/kingtide/src/",
+    "crates/env/src/",
+];
+
+/// Paths that engine code must not name, and what to use instead. A path covers all below it.
+pub const BANNED_PATHS: &[(&str, &str)] = &[
+    ("std::fs", "go through kingtide_env::Env"),
+    ("std::time::Instant", "use Env::monotonic_nanos"),
+    ("std::time::SystemTime", "use Env::unix_micros"),
+    ("std::time::UNIX_EPOCH", "use Env::unix_micros"),
+    ("std::thread", "use Env::spawn and Env::sleep"),
+    ("std::sync::Mutex", "use kingtide_env::sync::Mutex"),
+    (
+        "std::sync::MutexGuard",
+        "use kingtide_env::sync::MutexGuard",
+    ),
+    ("std::sync::RwLock", "use kingtide_env::sync::Mutex"),
+    ("std::sync::Condvar", "use kingtide_env::sync::Condvar"),
+    ("std::sync::Barrier", "use kingtide_env::sync::Condvar"),
+    (
+        "std::sync::mpsc",
+        "use kingtide_env::sync::{Mutex, Condvar} around a queue",
+    ),
+    ("std::sync::atomic", "use kingtide_env::sync::atomic"),
+    (
+        "std::process::exit",
+        "return an error: the process is the caller's",
+    ),
+    (
+        "std::process::abort",
+        "return an error: the process is the caller's",
+    ),
+    (
+        "std::hash::RandomState",
+        "use Env::fill_random, or a fixed hash",
+    ),
+    (
+        "std::collections::hash_map::RandomState",
+        "use Env::fill_random, or a fixed hash",
+    ),
+    ("rand", "use Env::fill_random"),
+    ("fastrand", "use Env::fill_random"),
+    ("getrandom", "use Env::fill_random"),
+    ("rand_core", "use Env::fill_random"),
+];
+
+/// Macros that engine code must not call, and what to do instead.
+pub const BANNED_MACROS: &[(&str, &str)] = &[
+    ("print", "return what is to be said"),
+    ("println", "return what is to be said"),
+    ("eprint", "return what is to be said"),
+    ("eprintln", "return what is to be said"),
+];
+
+/// Files and folders in engine crates where some banned paths are the point. The second part lists the paths that are
+/// allowed there; `*` is all.
+pub const BAN_EXCEPTIONS: &[(&str, &[&str])] = &[
+    ("crates/env/src/posix/", &["*"]),
+    ("crates/env/src/sync/", &["*"]),
+    // Every world runs real threads, also the one in memory: only its files, clock and randomness are its own.
+    ("crates/env/src/threads.rs", &["std::thread"]),
+    ("crates/env/src/memory/", &["std::thread"]),
+];
+
+/// Where `unsafe` may stand.
+pub const UNSAFE_ROOTS: &[&str] = &[
+    "crates/collections/",
+    "crates/env/src/posix/",
+    "crates/capi/",
+    "crates/bench/src/engines/",
+];
+
+/// Where the numbers of [`FILE_LINES_MAX`] and the like are excepted, one line each, and may only fall.
+pub const RATCHET_PATH: &str = "xtask/ratchet.txt";
+
+/// Lines of a file that are not test code.
+pub const FILE_LINES_MAX: usize = 800;
+
+/// Lines of a function that is not test code, from `fn` to the closing brace.
+pub const FUNCTION_LINES_MAX: usize = 70;
+
+/// Parameters of a function that is not test code, without `self`.
+pub const PARAMETERS_MAX: usize = 5;
+
+/// The table of promises and the tests that hold them.
+pub const PROMISES_PATH: &str = "docs/testing.md";
+
+/// Promises are numbered from 1 to this.
+pub const PROMISE_COUNT: usize = 9;
