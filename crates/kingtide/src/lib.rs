@@ -23,7 +23,9 @@ mod write;
 pub use db::{Db, Snapshot, VerifyReport};
 pub use error::{Error, ErrorKind, Result};
 pub use family::ColumnFamily;
-pub use kingtide_base::{BUILT_IN_COMPARATORS, Comparator, ComparatorRef, Corruption, SeqNo, limits};
+pub use kingtide_base::{
+    BUILT_IN_COMPARATORS, Comparator, ComparatorRef, Corruption, SeqNo, limits,
+};
 pub use options::{
     Compression, FamilyOptions, IsolationLevel, IterOptions, Options, SyncMode, TransactionOptions,
 };

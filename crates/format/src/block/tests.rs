@@ -66,8 +66,19 @@ fn wrong_lengths_and_forged_lengths_are_refused() {
         let mut stored = Vec::new();
         compress(codec, &raw, &mut stored).expect("any input");
         let mut back = Vec::new();
-        for length in [0, 1, 999, 1001, RAW_BYTES_MAX, RAW_BYTES_MAX + 1, usize::MAX] {
-            assert!(decompress(codec, &stored, length, &mut back).is_err(), "{codec:?}");
+        for length in [
+            0,
+            1,
+            999,
+            1001,
+            RAW_BYTES_MAX,
+            RAW_BYTES_MAX + 1,
+            usize::MAX,
+        ] {
+            assert!(
+                decompress(codec, &stored, length, &mut back).is_err(),
+                "{codec:?}"
+            );
             assert!(back.is_empty());
         }
         for cut in 0..stored.len() {
@@ -145,7 +156,14 @@ fn exercise(block: &DataBlock) {
     let mut column = Vec::new();
     let has_column = block.decompress_values(&mut column).is_ok();
     for order in [KeyOrder::BYTEWISE, KeyOrder::new(reverse)] {
-        for probe in [&b""[..], b"key", b"key005", b"key005end", b"key005ene", b"z"] {
+        for probe in [
+            &b""[..],
+            b"key",
+            b"key005",
+            b"key005end",
+            b"key005ene",
+            b"z",
+        ] {
             let low = block.lower_bound(&order, probe);
             let high = block.upper_bound(&order, probe);
             assert!(low <= block.entries());
@@ -171,7 +189,11 @@ fn exercise(block: &DataBlock) {
 /// after the checksum takes many values, and the checksum is made right again.
 #[test]
 fn forged_blocks_never_panic() {
-    for (codec, is_mixed) in [(CodecId::None, true), (CodecId::Lz4, false), (CodecId::Zstd, true)] {
+    for (codec, is_mixed) in [
+        (CodecId::None, true),
+        (CodecId::Lz4, false),
+        (CodecId::Zstd, true),
+    ] {
         let whole = sample_block(codec, is_mixed);
         exercise(&DataBlock::decode(whole.clone(), PLACE.file, PLACE.offset).expect("intact"));
         for at in 8..whole.len() {

@@ -80,12 +80,16 @@ fn settle(pipeline: &Pipeline, engine: &Weak<Engine>) {
 
 /// Flushes the family that holds the log back, when the log has grown long.
 fn relieve(engine: &Weak<Engine>) {
-    let Some(engine) = engine.upgrade() else { return };
+    let Some(engine) = engine.upgrade() else {
+        return;
+    };
     let bytes = engine.pipeline.order.lock().log.tail.retained_bytes();
     if bytes < LOG_BYTES_ALLOWED {
         return;
     }
-    let Some(holder) = engine.log_needed(None).holder else { return };
+    let Some(holder) = engine.log_needed(None).holder else {
+        return;
+    };
     let buffer_bytes = holder.options.write_buffer_bytes as u64;
     let current = holder.load_full();
     if bytes >= buffer_bytes.saturating_mul(LOG_BUFFERS_MAX) && current.sealed.is_empty() {

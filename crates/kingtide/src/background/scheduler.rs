@@ -93,7 +93,11 @@ impl Background {
         };
         let mergers = engine.options.compaction_threads.max(1);
         for index in 0..flushers {
-            self.spawn(engine, &format!("kt-flush-{index}"), &[Task::Flush, Task::MergeRuns])?;
+            self.spawn(
+                engine,
+                &format!("kt-flush-{index}"),
+                &[Task::Flush, Task::MergeRuns],
+            )?;
         }
         for index in 0..mergers {
             self.spawn(engine, &format!("kt-merge-{index}"), &[Task::Merge])?;
@@ -113,12 +117,19 @@ impl Background {
     ) -> Result<()> {
         let background = Arc::clone(self);
         let weak = Arc::downgrade(engine);
-        self.keep(engine.env.spawn(name, Box::new(move || background.run(&weak, tasks))))
+        self.keep(
+            engine
+                .env
+                .spawn(name, Box::new(move || background.run(&weak, tasks))),
+        )
     }
 
     fn keep(&self, thread: std::io::Result<JoinHandle>) -> Result<()> {
         let thread = thread.map_err(|error| {
-            Error::new(ErrorKind::Io, format!("cannot start a background thread: {error}"))
+            Error::new(
+                ErrorKind::Io,
+                format!("cannot start a background thread: {error}"),
+            )
         })?;
         self.threads.lock().push(thread);
         Ok(())
@@ -150,8 +161,12 @@ impl Background {
 
     fn run(&self, engine: &Weak<Engine>, tasks: &[Task]) {
         loop {
-            let Some((task, family)) = self.next(tasks) else { return };
-            let Some(engine) = engine.upgrade() else { return };
+            let Some((task, family)) = self.next(tasks) else {
+                return;
+            };
+            let Some(engine) = engine.upgrade() else {
+                return;
+            };
             let outcome = self.perform(&engine, task, &family);
             drop(engine);
             self.finish(task, &family, outcome);

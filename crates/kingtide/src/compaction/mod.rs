@@ -3,5 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`filter`] | which versions nobody can see any more |
+//! | [`run`] | one planned merge, from its inputs to the manifest |
 
 pub(crate) mod filter;
+pub(crate) mod run;

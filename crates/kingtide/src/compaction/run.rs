@@ -52,7 +52,9 @@ pub(crate) fn merge_once(
     wanted: Wanted,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<MergeOutcome> {
-    let Some(claim) = Claim::take(family, wanted)? else { return Ok(MergeOutcome::Nothing) };
+    let Some(claim) = Claim::take(family, wanted)? else {
+        return Ok(MergeOutcome::Nothing);
+    };
     if claim.plan.moves_only {
         engine.install_moves(family, &claim.inputs, claim.target_level())?;
         return Ok(MergeOutcome::Merged);
@@ -82,7 +84,12 @@ pub(crate) fn merge_once(
 pub(crate) fn wants_merge(family: &Family) -> bool {
     let version = Arc::clone(&family.load().version);
     let busy = family.busy_tables.lock();
-    pick_merge(&shape_of(&version, &busy), &policy_options(family), &family.order).is_some()
+    pick_merge(
+        &shape_of(&version, &busy),
+        &policy_options(family),
+        &family.order,
+    )
+    .is_some()
 }
 
 /// Tables that are reserved for one merge; free again when dropped.
@@ -101,7 +108,7 @@ impl<'a> Claim<'a> {
         let options = policy_options(family);
         let plan = match wanted {
             Wanted::MostUrgent => pick_merge(&shape, &options, &family.order),
-            Wanted::All => plan_all(&shape, &family.order),
+            Wanted::All => plan_all(&shape, &options, &family.order),
         };
         let Some(plan) = plan else { return Ok(None) };
         let mut inputs = Vec::with_capacity(plan.inputs.len());
@@ -113,13 +120,20 @@ impl<'a> Claim<'a> {
                 .ok_or_else(|| {
                     Error::new(
                         ErrorKind::ReopenRequired,
-                        format!("a merge names table {}, which its level does not have", input.file),
+                        format!(
+                            "a merge names table {}, which its level does not have",
+                            input.file
+                        ),
                     )
                 })?;
             inputs.push((level, Arc::clone(table)));
         }
         busy.extend(plan.inputs.iter().map(|input| input.file));
-        Ok(Some(Self { family, plan, inputs }))
+        Ok(Some(Self {
+            family,
+            plan,
+            inputs,
+        }))
     }
 
     fn target_level(&self) -> u8 {
@@ -133,9 +147,16 @@ impl<'a> Claim<'a> {
         // Level 1 overlaps: each of its tables is a source of its own, the newest (last in the plan) first.
         for (_, table) in self.inputs.iter().rev().filter(|(level, _)| *level == 1) {
             let table = engine.files.tables.get(table, order)?;
-            sources.push(Box::new(table.cursor(&engine.files.blocks, CursorUse::Scan)));
+            sources.push(Box::new(
+                table.cursor(&engine.files.blocks, CursorUse::Scan),
+            ));
         }
-        let deepest = self.inputs.iter().map(|(level, _)| *level).max().unwrap_or(0);
+        let deepest = self
+            .inputs
+            .iter()
+            .map(|(level, _)| *level)
+            .max()
+            .unwrap_or(0);
         for level in 2..=deepest {
             let mut tables: Vec<Arc<TableMeta>> = self
                 .inputs
@@ -176,8 +197,10 @@ fn shape_of(version: &Version, busy: &[FileId]) -> TreeShape {
         largest: table.largest.clone(),
         busy: busy.contains(&table.file),
     };
-    let mut levels: Vec<Vec<TableShape>> =
-        version.levels().map(|level| level.tables().iter().map(shape).collect()).collect();
+    let mut levels: Vec<Vec<TableShape>> = version
+        .levels()
+        .map(|level| level.tables().iter().map(shape).collect())
+        .collect();
     // The policy wants level 1 from the oldest to the newest, a version has it in read order.
     if let Some(first) = levels.first_mut() {
         first.reverse();

@@ -19,7 +19,11 @@ pub(super) fn close(engine: &Arc<Engine>, background: &Background) -> Result<()>
     }
     engine.pipeline.close();
     background.stop(engine);
-    let outcome = if engine.options.read_only { Ok(()) } else { settle(engine) };
+    let outcome = if engine.options.read_only {
+        Ok(())
+    } else {
+        settle(engine)
+    };
     engine.release_lock();
     outcome
 }

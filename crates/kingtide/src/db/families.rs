@@ -33,17 +33,28 @@ pub(super) fn create(engine: &Engine, name: &str, options: FamilyOptions) -> Res
     check_free(engine, &manifest, name)?;
     engine.pipeline.sync_log()?;
     let id = manifest.state().next_family_id();
-    let add = Edit::AddFamily { id, name: name.to_owned(), options: encode_options(&options) };
+    let add = Edit::AddFamily {
+        id,
+        name: name.to_owned(),
+        options: encode_options(&options),
+    };
     manifest.append(&[Edit::NextFamilyId(id.next()), add])?;
     let version = Arc::new(Version::empty(order.clone()));
-    let active = engine.pipeline.memtables.make(&order, options.write_buffer_bytes, 0, 0);
+    let active = engine
+        .pipeline
+        .memtables
+        .make(&order, options.write_buffer_bytes, 0, 0);
     let family = Arc::new(Family::new(FamilyParts {
         id,
         name: name.to_owned(),
         order,
         options,
         opening: engine.opening,
-        first: SuperVersion { active, sealed: Vec::new(), version },
+        first: SuperVersion {
+            active,
+            sealed: Vec::new(),
+            version,
+        },
     }));
     engine.families.add(Arc::clone(&family))?;
     Ok(family)
@@ -56,7 +67,10 @@ fn check_free(engine: &Engine, manifest: &ManifestSlot, name: &str) -> Result<()
     if manifest.state().families().count() >= limits::FAMILIES_MAX {
         return Err(Error::new(
             ErrorKind::TooLarge,
-            format!("a database has at most {} column families", limits::FAMILIES_MAX),
+            format!(
+                "a database has at most {} column families",
+                limits::FAMILIES_MAX
+            ),
         ));
     }
     Ok(())
@@ -80,7 +94,11 @@ pub(super) fn drop_family(engine: &Engine, name: &str) -> Result<()> {
         let gone = family.load_full();
         let version = Arc::new(Version::empty(family.order.clone()));
         let active = engine.pipeline.memtables.make(&family.order, 4096, 0, 0);
-        family.update(|_| SuperVersion { active, sealed: Vec::new(), version });
+        family.update(|_| SuperVersion {
+            active,
+            sealed: Vec::new(),
+            version,
+        });
         gone
     };
     drop(manifest);
@@ -110,7 +128,10 @@ pub(super) fn rename(engine: &Engine, from: &str, to: &str) -> Result<()> {
         return Err(already_exists(to));
     }
     engine.pipeline.sync_log()?;
-    manifest.append(&[Edit::RenameFamily { id: family.id, name: to.to_owned() }])?;
+    manifest.append(&[Edit::RenameFamily {
+        id: family.id,
+        name: to.to_owned(),
+    }])?;
     engine.families.rename(from, to);
     Ok(())
 }
@@ -124,7 +145,9 @@ pub(super) fn clone_family(engine: &Engine, from: &str, to: &str) -> Result<Arc<
     validate_name(to)?;
     let source = engine.families.get(from)?;
     if from == to {
-        return Err(Error::invalid("a column family cannot be cloned to its own name"));
+        return Err(Error::invalid(
+            "a column family cannot be cloned to its own name",
+        ));
     }
     flush(engine, &source)?;
     let mut manifest = engine.manifest.lock();
@@ -132,14 +155,23 @@ pub(super) fn clone_family(engine: &Engine, from: &str, to: &str) -> Result<Arc<
     check_free(engine, &manifest, to)?;
     engine.pipeline.sync_log()?;
     let id = manifest.state().next_family_id();
-    let flushed_through =
-        manifest.state().family(source.id).map_or(SeqNo::ZERO, |stored| stored.flushed_through);
+    let flushed_through = manifest
+        .state()
+        .family(source.id)
+        .map_or(SeqNo::ZERO, |stored| stored.flushed_through);
     let version = Arc::clone(&source.load().version);
     let options = encode_options(&source.options);
     let mut edits = vec![
         Edit::NextFamilyId(id.next()),
-        Edit::AddFamily { id, name: to.to_owned(), options },
-        Edit::FlushedThrough { family: id, sequence: flushed_through },
+        Edit::AddFamily {
+            id,
+            name: to.to_owned(),
+            options,
+        },
+        Edit::FlushedThrough {
+            family: id,
+            sequence: flushed_through,
+        },
     ];
     edits.extend(version.tables().map(|(level, meta)| Edit::AddTable {
         family: id,
@@ -151,14 +183,21 @@ pub(super) fn clone_family(engine: &Engine, from: &str, to: &str) -> Result<Arc<
         engine.files.live.add(table);
     }
     let buffer_bytes = source.options.write_buffer_bytes;
-    let active = engine.pipeline.memtables.make(&source.order, buffer_bytes, 0, 0);
+    let active = engine
+        .pipeline
+        .memtables
+        .make(&source.order, buffer_bytes, 0, 0);
     let family = Arc::new(Family::new(FamilyParts {
         id,
         name: to.to_owned(),
         order: source.order.clone(),
         options: source.options.clone(),
         opening: engine.opening,
-        first: SuperVersion { active, sealed: Vec::new(), version },
+        first: SuperVersion {
+            active,
+            sealed: Vec::new(),
+            version,
+        },
     }));
     engine.families.add(Arc::clone(&family))?;
     Ok(family)

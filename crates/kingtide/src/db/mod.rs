@@ -16,7 +16,11 @@ mod snapshot;
 mod statistics;
 mod verify;
 
-use std::{fmt, path::{Path, PathBuf}, sync::Arc};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 pub use snapshot::Snapshot;
 pub use verify::VerifyReport;
@@ -71,7 +75,9 @@ impl Drop for Shared {
 
 impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Db").field("path", &self.shared.path).finish_non_exhaustive()
+        f.debug_struct("Db")
+            .field("path", &self.shared.path)
+            .finish_non_exhaustive()
     }
 }
 
@@ -88,16 +94,27 @@ impl Db {
         let engine = open::open(&path, options)?;
         let background = Background::new();
         let noted = Arc::clone(&background);
-        let note_runs: Arc<NoteRuns> = Arc::new(move |family: &Arc<Family>| noted.note_runs(family));
-        let shared = Shared { engine, background, note_runs, path };
+        let note_runs: Arc<NoteRuns> =
+            Arc::new(move |family: &Arc<Family>| noted.note_runs(family));
+        let shared = Shared {
+            engine,
+            background,
+            note_runs,
+            path,
+        };
         if !shared.engine.options.read_only {
-            shared.engine.pipeline.set_attention(Arc::clone(&shared.background) as _);
+            shared
+                .engine
+                .pipeline
+                .set_attention(Arc::clone(&shared.background) as _);
             shared.background.start(&shared.engine)?;
             for family in shared.engine.families.all() {
                 shared.background.schedule_merge(&family);
             }
         }
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
     }
 
     fn engine(&self) -> &Arc<Engine> {
@@ -135,7 +152,10 @@ impl Db {
     /// `NotFound`, `Closed`.
     pub fn family(&self, name: &str) -> Result<ColumnFamily> {
         self.engine().check_open()?;
-        self.engine().families.get(name).map(|family| ColumnFamily { family })
+        self.engine()
+            .families
+            .get(name)
+            .map(|family| ColumnFamily { family })
     }
 
     /// The column family `name`, created with `options` when there is none. The settings of one that exists stay.
@@ -311,7 +331,12 @@ impl Db {
     pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
         self.engine().check_open()?;
         let engine = Arc::clone(self.engine());
-        Ok(Transaction::begin(engine, Arc::clone(&self.shared.note_runs), options, None))
+        Ok(Transaction::begin(
+            engine,
+            Arc::clone(&self.shared.note_runs),
+            options,
+            None,
+        ))
     }
 
     /// A view of what is committed now, to be read at later. It pins what it sees until it is dropped.
@@ -335,7 +360,10 @@ impl Db {
     /// `Closed`.
     pub fn snapshot(&self) -> Result<Snapshot> {
         self.engine().check_open()?;
-        Ok(Snapshot::new(Arc::clone(self.engine()), acquire(self.engine())))
+        Ok(Snapshot::new(
+            Arc::clone(self.engine()),
+            acquire(self.engine()),
+        ))
     }
 
     /// Makes everything acknowledged so far durable, in every sync mode.

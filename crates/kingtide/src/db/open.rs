@@ -9,16 +9,9 @@
 //!
 //! A crash anywhere before 4 leaves everything as it was. A read-only open does 2 and 3 in memory and writes nothing.
 
-use std::{
-    collections::HashMap,
-    io,
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::HashMap, io, path::Path, sync::Arc};
 
-use kingtide_base::{
-    FileId, KeyOrder, SegmentId, SeqNo, StorageError, built_in_comparator,
-};
+use kingtide_base::{FileId, KeyOrder, SegmentId, SeqNo, StorageError, built_in_comparator};
 use kingtide_env::{Directory, Env, FileLock, PosixEnv};
 use kingtide_format::{Edit, TableMeta};
 use kingtide_table::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};
@@ -62,7 +55,10 @@ struct Place {
 /// # Errors
 /// As [`Db::open`](super::Db::open).
 pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
-    let env = options.env.clone().unwrap_or_else(|| Arc::new(PosixEnv::new()));
+    let env = options
+        .env
+        .clone()
+        .unwrap_or_else(|| Arc::new(PosixEnv::new()));
     let opening = env.random_u64();
     let mut place = open_place(path, &options, env)?;
     let slot = open_manifest(&place, &options, path)?;
@@ -94,7 +90,14 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
     };
     let last = last_sequence(&state, end.sequence);
     let mut slot = slot;
-    let tail = begin_log(&place, &mut slot, &files, &recovered, (end, last), options.read_only)?;
+    let tail = begin_log(
+        &place,
+        &mut slot,
+        &files,
+        &recovered,
+        (end, last),
+        options.read_only,
+    )?;
     let sealed_bytes_max = match options.memory_bytes_max {
         0 => SEALED_BYTES_DEFAULT,
         bytes => bytes / 2,
@@ -127,7 +130,9 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
 
 fn open_place(path: &Path, options: &Options, env: Arc<dyn Env>) -> Result<Place> {
     let create = options.create_if_missing && !options.read_only;
-    let root = env.open_directory(path, create).map_err(|error| directory_error(path, &error))?;
+    let root = env
+        .open_directory(path, create)
+        .map_err(|error| directory_error(path, &error))?;
     let lock = match options.read_only {
         true => None,
         false => Some(lock(root.as_ref(), path)?),
@@ -137,23 +142,35 @@ fn open_place(path: &Path, options: &Options, env: Arc<dyn Env>) -> Result<Place
         return Err(no_database(path));
     }
     let open = |name: &str| {
-        root.open_directory(name, may_create).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => no_database(path),
-            _ => StorageError::io(name, "open", error).into(),
-        })
+        root.open_directory(name, may_create)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => no_database(path),
+                _ => StorageError::io(name, "open", error).into(),
+            })
     };
     let (wal, klog, vlog) = (open("wal")?, open("klog")?, open("vlog")?);
     if may_create {
-        root.sync().map_err(|error| Error::from(StorageError::io(".", "sync", error)))?;
+        root.sync()
+            .map_err(|error| Error::from(StorageError::io(".", "sync", error)))?;
     }
-    Ok(Place { env, root, wal, klog, vlog, lock })
+    Ok(Place {
+        env,
+        root,
+        wal,
+        klog,
+        vlog,
+        lock,
+    })
 }
 
 fn lock(root: &dyn Directory, path: &Path) -> Result<Box<dyn FileLock>> {
     root.lock(LOCK_NAME).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => Error::new(
             ErrorKind::Locked,
-            format!("{} is open already, in this or another process: close it there first", path.display()),
+            format!(
+                "{} is open already, in this or another process: close it there first",
+                path.display()
+            ),
         ),
         _ => StorageError::io(LOCK_NAME, "lock", error).into(),
     })
@@ -171,14 +188,26 @@ fn no_database(path: &Path) -> Error {
 
 fn directory_error(path: &Path, error: &io::Error) -> Error {
     let (kind, advice) = match error.kind() {
-        io::ErrorKind::NotFound => (ErrorKind::NotFound, "check the path, or open it with create_if_missing"),
-        io::ErrorKind::NotADirectory => (ErrorKind::InvalidArgument, "a file is in its place; name a directory"),
+        io::ErrorKind::NotFound => (
+            ErrorKind::NotFound,
+            "check the path, or open it with create_if_missing",
+        ),
+        io::ErrorKind::NotADirectory => (
+            ErrorKind::InvalidArgument,
+            "a file is in its place; name a directory",
+        ),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             (ErrorKind::Io, "check its permissions, or open it read-only")
         }
         _ => (ErrorKind::Io, "see the system's answer"),
     };
-    Error::new(kind, format!("cannot open the directory {}: {error}: {advice}", path.display()))
+    Error::new(
+        kind,
+        format!(
+            "cannot open the directory {}: {error}: {advice}",
+            path.display()
+        ),
+    )
 }
 
 fn open_manifest(place: &Place, options: &Options, path: &Path) -> Result<ManifestSlot> {
@@ -194,8 +223,14 @@ fn open_manifest(place: &Place, options: &Options, path: &Path) -> Result<Manife
     if options.read_only {
         return Err(no_database(path));
     }
-    for (directory, name) in [(&place.wal, "wal"), (&place.klog, "klog"), (&place.vlog, "vlog")] {
-        let entries = directory.list().map_err(|error| StorageError::io(name, "list", error))?;
+    for (directory, name) in [
+        (&place.wal, "wal"),
+        (&place.klog, "klog"),
+        (&place.vlog, "vlog"),
+    ] {
+        let entries = directory
+            .list()
+            .map_err(|error| StorageError::io(name, "list", error))?;
         if let Some(entry) = entries.first() {
             return Err(StorageError::malformed(
                 format!("{name}/{}", entry.name),
@@ -213,8 +248,13 @@ fn open_manifest(place: &Place, options: &Options, path: &Path) -> Result<Manife
 /// Step 2: every file that the manifest names is there, with the length it was sealed with.
 fn check_files(place: &Place, state: &ManifestState) -> Result<()> {
     let lengths = |directory: &Arc<dyn Directory>, name: &str| -> Result<HashMap<String, u64>> {
-        let entries = directory.list().map_err(|error| StorageError::io(name, "list", error))?;
-        Ok(entries.into_iter().map(|entry| (entry.name, entry.bytes)).collect())
+        let entries = directory
+            .list()
+            .map_err(|error| StorageError::io(name, "list", error))?;
+        Ok(entries
+            .into_iter()
+            .map(|entry| (entry.name, entry.bytes))
+            .collect())
     };
     let klog = lengths(&place.klog, "klog")?;
     let vlog = lengths(&place.vlog, "vlog")?;
@@ -228,7 +268,13 @@ fn check_files(place: &Place, state: &ManifestState) -> Result<()> {
             Some(_) => "the file does not have the length that the manifest records",
         };
         let file = format!("{folder}/{name}");
-        Err(Error::from(StorageError::checksum(file, 0, what, bytes, length.unwrap_or(0))))
+        Err(Error::from(StorageError::checksum(
+            file,
+            0,
+            what,
+            bytes,
+            length.unwrap_or(0),
+        )))
     };
     for (_, family) in state.families() {
         for (file, (_, meta)) in &family.tables {
@@ -245,7 +291,10 @@ fn check_files(place: &Place, state: &ManifestState) -> Result<()> {
 fn unused_file_id(place: &Place, state: &ManifestState) -> Result<FileId> {
     let mut next = state.next_file_id().max(FileId(1));
     for (directory, name) in [(&place.klog, "klog"), (&place.vlog, "vlog")] {
-        for entry in directory.list().map_err(|error| StorageError::io(name, "list", error))? {
+        for entry in directory
+            .list()
+            .map_err(|error| StorageError::io(name, "list", error))?
+        {
             let id = parse_klog_name(&entry.name).or_else(|| parse_vlog_name(&entry.name));
             next = next.max(id.map_or(FileId::ZERO, FileId::next));
         }
@@ -259,7 +308,11 @@ fn unused_file_id(place: &Place, state: &ManifestState) -> Result<FileId> {
 /// `ComparatorMissing`.
 pub(super) fn order_of(options: &FamilyOptions, database: &Options) -> Result<KeyOrder> {
     let name = options.comparator.as_str();
-    let custom = database.comparators.iter().find(|order| order.name() == name).cloned();
+    let custom = database
+        .comparators
+        .iter()
+        .find(|order| order.name() == name)
+        .cloned();
     custom.or_else(|| built_in_comparator(name)).map(KeyOrder::new).ok_or_else(|| {
         Error::new(
             ErrorKind::ComparatorMissing,
@@ -280,11 +333,17 @@ fn open_families(
     let mut families = Vec::new();
     for (id, stored) in state.families() {
         let settings = decode_options(&stored.options).map_err(|message| {
-            StorageError::malformed("MANIFEST", 0, format!("family {:?}: {message}", stored.name))
+            StorageError::malformed(
+                "MANIFEST",
+                0,
+                format!("family {:?}: {message}", stored.name),
+            )
         })?;
         let order = order_of(&settings, options)?;
         let tables = stored.tables.values().map(|(level, meta)| {
-            let meta = shared.entry(meta.file).or_insert_with(|| Arc::new((**meta).clone()));
+            let meta = shared
+                .entry(meta.file)
+                .or_insert_with(|| Arc::new((**meta).clone()));
             (*level, Arc::clone(meta))
         });
         let tables: Vec<_> = tables.collect();
@@ -301,7 +360,11 @@ fn open_families(
             order,
             options: settings,
             opening,
-            first: SuperVersion { active, sealed: Vec::new(), version: Arc::new(version) },
+            first: SuperVersion {
+                active,
+                sealed: Vec::new(),
+                version: Arc::new(version),
+            },
         }));
         families.push((family, stored.flushed_through));
     }
@@ -310,12 +373,21 @@ fn open_families(
 
 fn log_start(state: &ManifestState) -> LogStart {
     let start = state.log_start();
-    LogStart { segment: start.segment, position: start.position, durable: state.log_durable() }
+    LogStart {
+        segment: start.segment,
+        position: start.position,
+        durable: state.log_durable(),
+    }
 }
 
 fn last_sequence(state: &ManifestState, replayed: SeqNo) -> SeqNo {
-    let flushed = state.families().map(|(_, family)| family.flushed_through).max();
-    replayed.max(state.log_start().sequence).max(flushed.unwrap_or_default())
+    let flushed = state
+        .families()
+        .map(|(_, family)| family.flushed_through)
+        .max();
+    replayed
+        .max(state.log_start().sequence)
+        .max(flushed.unwrap_or_default())
 }
 
 /// Step 4: the checkpoint, and the first segment of this opening.
@@ -335,20 +407,41 @@ fn begin_log(
     let blank = Blank::create(env, wal, end.next_slot, FIRST_SEGMENT_BYTES, false)?;
     let mut edits = vec![
         Edit::NextFileId(files.next_id()),
-        Edit::LogStart { segment, sequence: last, position: end.position },
+        Edit::LogStart {
+            segment,
+            sequence: last,
+            position: end.position,
+        },
         Edit::LogDurable(end.position),
     ];
     for family in recovered {
         let id = family.family.id;
         for output in &family.outputs {
-            edits.extend(output.value_files.iter().map(|file| Edit::AddValueFile(*file)));
-            let add = |meta: &TableMeta| Edit::AddTable { family: id, level: 1, meta: meta.clone() };
+            edits.extend(
+                output
+                    .value_files
+                    .iter()
+                    .map(|file| Edit::AddValueFile(*file)),
+            );
+            let add = |meta: &TableMeta| Edit::AddTable {
+                family: id,
+                level: 1,
+                meta: meta.clone(),
+            };
             edits.extend(output.tables.iter().map(add));
         }
-        edits.push(Edit::FlushedThrough { family: id, sequence: family.replayed_through });
+        edits.push(Edit::FlushedThrough {
+            family: id,
+            sequence: family.replayed_through,
+        });
     }
     slot.append(&edits)?;
-    Ok(Tail::begin(blank, segment, end.position, place.env.boot_id())?)
+    Ok(Tail::begin(
+        blank,
+        segment,
+        end.position,
+        place.env.boot_id(),
+    )?)
 }
 
 /// Puts what was recovered where readers see it.
@@ -386,10 +479,15 @@ fn remove_leftovers(engine: &Engine, place: &Place, first_slot: u64) -> Result<(
     let state = manifest.state().clone();
     drop(manifest);
     let list = |directory: &Arc<dyn Directory>, name: &str| {
-        directory.list().map_err(|error| Error::from(StorageError::io(name, "list", error)))
+        directory
+            .list()
+            .map_err(|error| Error::from(StorageError::io(name, "list", error)))
     };
     for entry in list(&place.wal, "wal")? {
-        let slot = entry.name.strip_suffix(WAL_SUFFIX).and_then(|stem| stem.parse::<u64>().ok());
+        let slot = entry
+            .name
+            .strip_suffix(WAL_SUFFIX)
+            .and_then(|stem| stem.parse::<u64>().ok());
         if slot.is_some_and(|slot| slot < first_slot) {
             engine.remove_segments(vec![entry.name]);
         }

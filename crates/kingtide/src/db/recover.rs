@@ -51,7 +51,14 @@ impl<'a> Recovery<'a> {
         is_read_only: bool,
         now: i64,
     ) -> Self {
-        Self { files, memtables, is_read_only, now, families: HashMap::new(), failure: None }
+        Self {
+            files,
+            memtables,
+            is_read_only,
+            now,
+            families: HashMap::new(),
+            failure: None,
+        }
     }
 
     /// Adds a family whose commits up to `flushed_through` are in tables.
@@ -69,7 +76,12 @@ impl<'a> Recovery<'a> {
     }
 
     fn fresh(&self, family: &Family, bytes: usize, entries: usize) -> Arc<Memory> {
-        self.memtables.make(&family.order, family.options.write_buffer_bytes, bytes, entries)
+        self.memtables.make(
+            &family.order,
+            family.options.write_buffer_bytes,
+            bytes,
+            entries,
+        )
     }
 
     /// What became of a replay that answered `outcome`: its own error, or the one kept aside.
@@ -88,7 +100,9 @@ impl<'a> Recovery<'a> {
     pub(super) fn finish(mut self) -> Result<Vec<Recovered>> {
         let ids: Vec<FamilyId> = self.families.keys().copied().collect();
         for id in ids {
-            let Some(mut recovered) = self.families.remove(&id) else { continue };
+            let Some(mut recovered) = self.families.remove(&id) else {
+                continue;
+            };
             let outcome = self.seal(&mut recovered, 0, 0);
             self.families.insert(id, recovered);
             if let Err(error) = outcome {
@@ -101,7 +115,11 @@ impl<'a> Recovery<'a> {
 
     /// Removes what was written.
     pub(super) fn discard(&self) {
-        for output in self.families.values().flat_map(|recovered| &recovered.outputs) {
+        for output in self
+            .families
+            .values()
+            .flat_map(|recovered| &recovered.outputs)
+        {
             discard_output(self.files, output);
         }
     }
@@ -131,8 +149,10 @@ impl<'a> Recovery<'a> {
         for op in ops {
             check_kind(op.kind)?;
         }
-        let bytes =
-            ops.iter().map(|op| entry_bytes(op.key.len(), op.value.len(), op.expires_at != 0)).sum();
+        let bytes = ops
+            .iter()
+            .map(|op| entry_bytes(op.key.len(), op.value.len(), op.expires_at != 0))
+            .sum();
         if !recovered.active.table.fits(bytes, ops.len()) {
             self.seal(recovered, bytes, ops.len())?;
         }
@@ -146,21 +166,25 @@ impl<'a> Recovery<'a> {
             key: op.key,
             value: op.value,
         });
-        recovered.active.table.insert(sequence, memtable_ops, run).map_err(|_| {
-            Error::new(ErrorKind::ReopenRequired, "a fresh memtable refused a replayed commit")
-        })?;
+        recovered
+            .active
+            .table
+            .insert(sequence, memtable_ops, run)
+            .map_err(|_| {
+                Error::new(
+                    ErrorKind::ReopenRequired,
+                    "a fresh memtable refused a replayed commit",
+                )
+            })?;
         recovered.replayed_through = recovered.replayed_through.max(sequence);
         Ok(())
     }
 
-    fn section(
-        &mut self,
-        sequence: SeqNo,
-        id: FamilyId,
-        ops: &[Op<'_>],
-    ) -> Result<()> {
+    fn section(&mut self, sequence: SeqNo, id: FamilyId, ops: &[Op<'_>]) -> Result<()> {
         // A family that was dropped later: its records are passed over.
-        let Some(mut recovered) = self.families.remove(&id) else { return Ok(()) };
+        let Some(mut recovered) = self.families.remove(&id) else {
+            return Ok(());
+        };
         let outcome = if sequence > recovered.flushed_through {
             self.apply(&mut recovered, sequence, ops)
         } else {
@@ -175,7 +199,8 @@ impl Replay for Recovery<'_> {
     fn record(&mut self, sequence: SeqNo, payload: &[u8], place: (&str, u64)) -> StorageResult<()> {
         let malformed = |what: String| StorageError::malformed(place.0, place.1, what);
         for section in RecordReader::new(payload) {
-            let section = section.map_err(|fault| malformed(format!("a commit record: {fault}")))?;
+            let section =
+                section.map_err(|fault| malformed(format!("a commit record: {fault}")))?;
             let mut ops = Vec::with_capacity(section.op_count as usize);
             for op in section.ops {
                 ops.push(op.map_err(|fault| malformed(format!("an operation: {fault}")))?);

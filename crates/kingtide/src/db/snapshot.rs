@@ -24,7 +24,9 @@ pub struct Snapshot {
 
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Snapshot").field("sequence", &self.sequence()).finish_non_exhaustive()
+        f.debug_struct("Snapshot")
+            .field("sequence", &self.sequence())
+            .finish_non_exhaustive()
     }
 }
 
@@ -57,7 +59,9 @@ impl Snapshot {
         family: &ColumnFamily,
         keys: &[K],
     ) -> Result<Vec<Option<Value>>> {
-        keys.iter().map(|key| self.get(family, key.as_ref())).collect()
+        keys.iter()
+            .map(|key| self.get(family, key.as_ref()))
+            .collect()
     }
 
     /// True when `key` had a value.

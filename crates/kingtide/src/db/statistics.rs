@@ -16,7 +16,12 @@ pub(super) fn of_database(engine: &Engine) -> Stats {
     let (log_syncs, commits) = engine.pipeline.counts();
     let cache = engine.files.blocks.usage();
     Stats {
-        families: engine.families.all().iter().map(|family| of_family(family)).collect(),
+        families: engine
+            .families
+            .all()
+            .iter()
+            .map(|family| of_family(family))
+            .collect(),
         sequence: engine.visible(),
         log_segments,
         log_bytes,
@@ -24,7 +29,7 @@ pub(super) fn of_database(engine: &Engine) -> Stats {
         log_syncs,
         commits,
         snapshots: engine.snapshots.list().len(),
-        cache_bytes: cache.used_bytes,
+        cache_bytes: cache.bytes,
         cache_capacity_bytes: cache.capacity_bytes,
         cache_hits: cache.hits,
         cache_misses: cache.misses,
@@ -53,7 +58,10 @@ pub(super) fn of_family(family: &Family) -> FamilyStats {
     FamilyStats {
         name: family.name(),
         memtable_bytes: current.memories().map(|memory| memory.table.bytes()).sum(),
-        memtable_entries: current.memories().map(|memory| memory.table.entries() as u64).sum(),
+        memtable_entries: current
+            .memories()
+            .map(|memory| memory.table.entries() as u64)
+            .sum(),
         sealed_memtables: current.sealed.len(),
         levels: levels.collect(),
     }

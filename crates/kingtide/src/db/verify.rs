@@ -26,14 +26,16 @@ pub struct VerifyReport {
 ///
 /// # Errors
 /// `Closed`. Damage is reported, not an error.
-pub(super) fn verify(
-    engine: &Engine,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<VerifyReport> {
+pub(super) fn verify(engine: &Engine, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
     engine.check_open()?;
     let mut tables: BTreeMap<FileId, (Arc<TableMeta>, KeyOrder)> = BTreeMap::new();
     // Held to the end, so that no file is removed while it is read.
-    let held: Vec<_> = engine.families.all().iter().map(|family| family.load_full()).collect();
+    let held: Vec<_> = engine
+        .families
+        .all()
+        .iter()
+        .map(|family| family.load_full())
+        .collect();
     for (family, current) in engine.families.all().iter().zip(&held) {
         for (_, meta) in current.version.tables() {
             tables.insert(meta.file, (Arc::clone(meta), family.order.clone()));
@@ -41,28 +43,41 @@ pub(super) fn verify(
     }
     let values: Vec<ValueFileMeta> = {
         let manifest = engine.manifest.lock();
-        let files = manifest.state().value_files().values().map(|values| values.meta);
+        let files = manifest
+            .state()
+            .value_files()
+            .values()
+            .map(|values| values.meta);
         let is_named = |meta: &ValueFileMeta| {
-            tables.values().any(|(table, _)| table.value_files.iter().any(|v| v.file == meta.file))
+            tables
+                .values()
+                .any(|(table, _)| table.value_files.iter().any(|v| v.file == meta.file))
         };
         files.filter(is_named).collect()
     };
-    let total = tables.values().map(|(meta, _)| meta.file_bytes).sum::<u64>()
+    let total = tables
+        .values()
+        .map(|(meta, _)| meta.file_bytes)
+        .sum::<u64>()
         + values.iter().map(|meta| meta.file_bytes).sum::<u64>();
     let mut report = VerifyReport::default();
     for (meta, order) in tables.values() {
         let before = report.bytes;
-        let outcome = engine.files.tables.get(meta, order).and_then(|table| {
-            table.verify(&mut |done| progress(before + done, total))
-        });
+        let outcome = engine
+            .files
+            .tables
+            .get(meta, order)
+            .and_then(|table| table.verify(&mut |done| progress(before + done, total)));
         report.note(meta.file_bytes, outcome);
         report.entries += meta.entries;
         progress(report.bytes, total);
     }
     for meta in &values {
         let before = report.bytes;
-        let outcome =
-            engine.files.values.verify_file(meta, &mut |done| progress(before + done, total));
+        let outcome = engine
+            .files
+            .values
+            .verify_file(meta, &mut |done| progress(before + done, total));
         report.note(meta.file_bytes, outcome);
         progress(report.bytes, total);
     }

@@ -9,9 +9,9 @@ use super::{Counters, Engine, ManifestSlot};
 use crate::{
     error::{Error, ErrorKind, Result},
     family::Family,
+    manifest::ManifestState,
     memtable::Memory,
     output::Output,
-    manifest::ManifestState,
     version::{TableMove, Version, VersionFault},
 };
 
@@ -23,9 +23,10 @@ impl ManifestSlot {
     pub(crate) fn append(&mut self, edits: &[Edit]) -> Result<()> {
         match self {
             Self::Writer(manifest) => Ok(manifest.append(edits)?),
-            Self::ReadOnly(_) => {
-                Err(Error::new(ErrorKind::ReadOnly, "the database is open for reading only"))
-            }
+            Self::ReadOnly(_) => Err(Error::new(
+                ErrorKind::ReadOnly,
+                "the database is open for reading only",
+            )),
         }
     }
 
@@ -60,9 +61,17 @@ impl Engine {
                 position: needed.position,
             },
             Edit::LogDurable(self.pipeline.order.durable()),
-            Edit::FlushedThrough { family: family.id, sequence: memory.table.largest_sequence() },
+            Edit::FlushedThrough {
+                family: family.id,
+                sequence: memory.table.largest_sequence(),
+            },
         ];
-        edits.extend(output.value_files.iter().map(|file| Edit::AddValueFile(*file)));
+        edits.extend(
+            output
+                .value_files
+                .iter()
+                .map(|file| Edit::AddValueFile(*file)),
+        );
         edits.extend(add_tables(family, 1, output));
         manifest.append(&edits)?;
         self.swap_version(family, Some(memory), shared(output), |version, added| {
@@ -95,10 +104,18 @@ impl Engine {
             level: *level,
             file: table.file,
         }));
-        edits.extend(output.value_files.iter().map(|file| Edit::AddValueFile(*file)));
+        edits.extend(
+            output
+                .value_files
+                .iter()
+                .map(|file| Edit::AddValueFile(*file)),
+        );
         edits.extend(add_tables(family, target_level, output));
         manifest.append(&edits)?;
-        let removed: Vec<_> = inputs.iter().map(|(level, table)| (*level, table.file)).collect();
+        let removed: Vec<_> = inputs
+            .iter()
+            .map(|(level, table)| (*level, table.file))
+            .collect();
         self.swap_version(family, None, shared(output), |version, added| {
             version.apply(&at_level(target_level, added), &removed, &[])
         })?;
@@ -125,7 +142,11 @@ impl Engine {
         self.check_family(family)?;
         let moves: Vec<TableMove> = inputs
             .iter()
-            .map(|(from, table)| TableMove { file: table.file, from: *from, to: target_level })
+            .map(|(from, table)| TableMove {
+                file: table.file,
+                from: *from,
+                to: target_level,
+            })
             .collect();
         let edits: Vec<Edit> = moves
             .iter()
@@ -137,7 +158,9 @@ impl Engine {
             })
             .collect();
         manifest.append(&edits)?;
-        self.swap_version(family, None, Vec::new(), |version, _| version.apply(&[], &[], &moves))
+        self.swap_version(family, None, Vec::new(), |version, _| {
+            version.apply(&[], &[], &moves)
+        })
     }
 
     fn swap_version(
@@ -190,7 +213,10 @@ impl Engine {
         if dead.is_empty() {
             return Ok(());
         }
-        let edits: Vec<Edit> = dead.iter().map(|file| Edit::RemoveValueFile(*file)).collect();
+        let edits: Vec<Edit> = dead
+            .iter()
+            .map(|file| Edit::RemoveValueFile(*file))
+            .collect();
         self.manifest.lock().append(&edits)?;
         for file in dead {
             // As for segments: a leftover is harmless.
@@ -200,11 +226,7 @@ impl Engine {
     }
 }
 
-fn add_tables(
-    family: &Family,
-    level: u8,
-    output: &Output,
-) -> impl Iterator<Item = Edit> {
+fn add_tables(family: &Family, level: u8, output: &Output) -> impl Iterator<Item = Edit> {
     let family = family.id;
     output.tables.iter().map(move |meta| Edit::AddTable {
         family,
@@ -214,9 +236,16 @@ fn add_tables(
 }
 
 fn shared(output: &Output) -> Vec<Arc<TableMeta>> {
-    output.tables.iter().map(|meta| Arc::new(meta.clone())).collect()
+    output
+        .tables
+        .iter()
+        .map(|meta| Arc::new(meta.clone()))
+        .collect()
 }
 
 fn at_level(level: u8, tables: &[Arc<TableMeta>]) -> Vec<(u8, Arc<TableMeta>)> {
-    tables.iter().map(|table| (level, Arc::clone(table))).collect()
+    tables
+        .iter()
+        .map(|table| (level, Arc::clone(table)))
+        .collect()
 }

@@ -118,7 +118,10 @@ impl Engine {
     pub(crate) fn now(&self) -> i64 {
         let seconds = self.env.unix_micros() / MICROS_PER_SECOND;
         // Relaxed: only that it never goes back matters, and `fetch_max` sees to that.
-        let largest = self.clock.fetch_max(seconds, Ordering::Relaxed).max(seconds);
+        let largest = self
+            .clock
+            .fetch_max(seconds, Ordering::Relaxed)
+            .max(seconds);
         i64::try_from(largest).unwrap_or(i64::MAX)
     }
 
@@ -156,7 +159,9 @@ impl Engine {
     #[inline]
     pub(crate) fn check_family(&self, family: &Family) -> Result<()> {
         if family.opening != self.opening {
-            return Err(Error::invalid("the column family handle belongs to another open database"));
+            return Err(Error::invalid(
+                "the column family handle belongs to another open database",
+            ));
         }
         if family.is_dropped() {
             return Err(Error::new(

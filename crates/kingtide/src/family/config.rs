@@ -26,7 +26,9 @@ pub(crate) fn validate_name(name: &str) -> Result<()> {
             ),
         ));
     }
-    let has_separator = name.chars().any(|c| c == '/' || c == '\\' || c.is_control());
+    let has_separator = name
+        .chars()
+        .any(|c| c == '/' || c == '\\' || c.is_control());
     if name.is_empty() || name == "." || name == ".." || has_separator {
         return Err(Error::invalid(format!(
             "{name:?} cannot name a column family: use 1 to 127 bytes without slashes and control characters"
@@ -43,18 +45,42 @@ pub(crate) fn validate_options(options: &FamilyOptions) -> Result<()> {
     let rate = options.bloom_false_positive_rate;
     let density = options.tombstone_density_trigger;
     let rules = [
-        (options.write_buffer_bytes >= 4096, "write_buffer_bytes must be at least 4096"),
-        (options.write_buffer_bytes <= 16 << 30, "write_buffer_bytes must be at most 16 GiB"),
-        ((2..=1000).contains(&options.level_size_ratio), "level_size_ratio must be 2 to 1000"),
+        (
+            options.write_buffer_bytes >= 4096,
+            "write_buffer_bytes must be at least 4096",
+        ),
+        (
+            options.write_buffer_bytes <= 16 << 30,
+            "write_buffer_bytes must be at most 16 GiB",
+        ),
+        (
+            (2..=1000).contains(&options.level_size_ratio),
+            "level_size_ratio must be 2 to 1000",
+        ),
         (
             (1..=limits::LEVELS_MAX).contains(&options.min_levels),
             "min_levels must be 1 to 16",
         ),
-        (options.l1_file_count_trigger >= 1, "l1_file_count_trigger must be at least 1"),
-        (options.l0_queue_stall_threshold >= 1, "l0_queue_stall_threshold must be at least 1"),
-        (rate > 0.0 && rate < 1.0, "bloom_false_positive_rate must be between 0 and 1"),
-        ((0.0..=1.0).contains(&density), "tombstone_density_trigger must be 0 to 1"),
-        (options.index_sample_ratio >= 1, "index_sample_ratio must be at least 1"),
+        (
+            options.l1_file_count_trigger >= 1,
+            "l1_file_count_trigger must be at least 1",
+        ),
+        (
+            options.l0_queue_stall_threshold >= 1,
+            "l0_queue_stall_threshold must be at least 1",
+        ),
+        (
+            rate > 0.0 && rate < 1.0,
+            "bloom_false_positive_rate must be between 0 and 1",
+        ),
+        (
+            (0.0..=1.0).contains(&density),
+            "tombstone_density_trigger must be 0 to 1",
+        ),
+        (
+            options.index_sample_ratio >= 1,
+            "index_sample_ratio must be at least 1",
+        ),
         (
             options.sync != SyncMode::Interval(Duration::ZERO),
             "a sync interval must be at least 1 microsecond",
@@ -81,31 +107,79 @@ pub(crate) fn encode_options(options: &FamilyOptions) -> Vec<(String, String)> {
         ("write_buffer_bytes", options.write_buffer_bytes.to_string()),
         ("level_size_ratio", options.level_size_ratio.to_string()),
         ("min_levels", options.min_levels.to_string()),
-        ("dividing_level_offset", options.dividing_level_offset.to_string()),
-        ("value_threshold_bytes", options.value_threshold_bytes.to_string()),
-        ("compression", compression_name(options.compression).to_owned()),
+        (
+            "dividing_level_offset",
+            options.dividing_level_offset.to_string(),
+        ),
+        (
+            "value_threshold_bytes",
+            options.value_threshold_bytes.to_string(),
+        ),
+        (
+            "compression",
+            compression_name(options.compression).to_owned(),
+        ),
         ("bloom_filter", options.bloom_filter.to_string()),
-        ("bloom_false_positive_rate", options.bloom_false_positive_rate.to_string()),
+        (
+            "bloom_false_positive_rate",
+            options.bloom_false_positive_rate.to_string(),
+        ),
         ("block_index", options.block_index.to_string()),
         ("index_sample_ratio", options.index_sample_ratio.to_string()),
-        ("block_index_prefix_bytes", options.block_index_prefix_bytes.to_string()),
+        (
+            "block_index_prefix_bytes",
+            options.block_index_prefix_bytes.to_string(),
+        ),
         ("sync", sync.to_owned()),
         ("sync_interval_us", interval.as_micros().to_string()),
         ("comparator", options.comparator.clone()),
-        ("skip_list_level_max", options.skip_list_level_max.to_string()),
-        ("skip_list_probability", options.skip_list_probability.to_string()),
+        (
+            "skip_list_level_max",
+            options.skip_list_level_max.to_string(),
+        ),
+        (
+            "skip_list_probability",
+            options.skip_list_probability.to_string(),
+        ),
         ("isolation", isolation_name(options.isolation).to_owned()),
-        ("disk_free_bytes_min", options.disk_free_bytes_min.to_string()),
-        ("l1_file_count_trigger", options.l1_file_count_trigger.to_string()),
-        ("l0_queue_stall_threshold", options.l0_queue_stall_threshold.to_string()),
-        ("tombstone_density_trigger", options.tombstone_density_trigger.to_string()),
-        ("tombstone_density_entries_min", options.tombstone_density_entries_min.to_string()),
+        (
+            "disk_free_bytes_min",
+            options.disk_free_bytes_min.to_string(),
+        ),
+        (
+            "l1_file_count_trigger",
+            options.l1_file_count_trigger.to_string(),
+        ),
+        (
+            "l0_queue_stall_threshold",
+            options.l0_queue_stall_threshold.to_string(),
+        ),
+        (
+            "tombstone_density_trigger",
+            options.tombstone_density_trigger.to_string(),
+        ),
+        (
+            "tombstone_density_entries_min",
+            options.tombstone_density_entries_min.to_string(),
+        ),
         ("use_btree", options.use_btree.to_string()),
-        ("object_target_file_bytes", options.object_target_file_bytes.to_string()),
-        ("object_lazy_compaction", options.object_lazy_compaction.to_string()),
-        ("object_prefetch_compaction", options.object_prefetch_compaction.to_string()),
+        (
+            "object_target_file_bytes",
+            options.object_target_file_bytes.to_string(),
+        ),
+        (
+            "object_lazy_compaction",
+            options.object_lazy_compaction.to_string(),
+        ),
+        (
+            "object_prefetch_compaction",
+            options.object_prefetch_compaction.to_string(),
+        ),
     ];
-    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    pairs
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }
 
 /// The settings that `pairs` describe; what is not named keeps its default.
@@ -175,7 +249,9 @@ fn decode_pair(
 }
 
 fn parse<T: FromStr>(name: &str, value: &str) -> std::result::Result<T, String> {
-    value.parse().map_err(|_| format!("setting {name} has the value {value:?}, which cannot be read"))
+    value
+        .parse()
+        .map_err(|_| format!("setting {name} has the value {value:?}, which cannot be read"))
 }
 
 const COMPRESSIONS: [(Compression, &str); 5] = [
@@ -187,22 +263,36 @@ const COMPRESSIONS: [(Compression, &str); 5] = [
 ];
 
 fn compression_name(compression: Compression) -> &'static str {
-    COMPRESSIONS.iter().find(|(known, _)| *known == compression).map_or("none", |(_, name)| *name)
+    COMPRESSIONS
+        .iter()
+        .find(|(known, _)| *known == compression)
+        .map_or("none", |(_, name)| *name)
 }
 
 fn compression_of(name: &str) -> Option<Compression> {
-    COMPRESSIONS.iter().find(|(_, known)| *known == name).map(|(compression, _)| *compression)
+    COMPRESSIONS
+        .iter()
+        .find(|(_, known)| *known == name)
+        .map(|(compression, _)| *compression)
 }
 
-const ISOLATIONS: [(IsolationLevel, &str); 2] =
-    [(IsolationLevel::ReadCommitted, "read_committed"), (IsolationLevel::Snapshot, "snapshot")];
+const ISOLATIONS: [(IsolationLevel, &str); 2] = [
+    (IsolationLevel::ReadCommitted, "read_committed"),
+    (IsolationLevel::Snapshot, "snapshot"),
+];
 
 fn isolation_name(level: IsolationLevel) -> &'static str {
-    ISOLATIONS.iter().find(|(known, _)| *known == level).map_or("read_committed", |(_, name)| *name)
+    ISOLATIONS
+        .iter()
+        .find(|(known, _)| *known == level)
+        .map_or("read_committed", |(_, name)| *name)
 }
 
 fn isolation_of(name: &str) -> Option<IsolationLevel> {
-    ISOLATIONS.iter().find(|(_, known)| *known == name).map(|(level, _)| *level)
+    ISOLATIONS
+        .iter()
+        .find(|(_, known)| *known == name)
+        .map(|(level, _)| *level)
 }
 
 #[cfg(test)]
@@ -226,7 +316,10 @@ mod tests {
     #[test]
     fn unknown_settings_are_passed_over_and_bad_values_are_named() {
         let pair = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
-        assert_eq!(decode_options(&pair("of_a_later_version", "1")), Ok(FamilyOptions::default()));
+        assert_eq!(
+            decode_options(&pair("of_a_later_version", "1")),
+            Ok(FamilyOptions::default())
+        );
         let message = decode_options(&pair("use_btree", "maybe")).expect_err("not a flag");
         assert!(message.contains("use_btree"), "{message}");
     }
@@ -234,9 +327,15 @@ mod tests {
     #[test]
     fn names_are_data_not_paths() {
         for name in ["", ".", "..", "a/b", "a\\b", "a\nb", "a\0b"] {
-            assert_eq!(validate_name(name).expect_err(name).kind(), ErrorKind::InvalidArgument);
+            assert_eq!(
+                validate_name(name).expect_err(name).kind(),
+                ErrorKind::InvalidArgument
+            );
         }
-        assert_eq!(validate_name(&"x".repeat(128)).expect_err("long").kind(), ErrorKind::TooLarge);
+        assert_eq!(
+            validate_name(&"x".repeat(128)).expect_err("long").kind(),
+            ErrorKind::TooLarge
+        );
         validate_name(&"x".repeat(127)).expect("127 bytes are fine");
         validate_name("users of Grönland").expect("any text is fine");
     }

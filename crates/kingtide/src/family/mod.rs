@@ -10,10 +10,7 @@ mod config;
 mod registry;
 mod super_version;
 
-use std::{
-    fmt,
-    sync::Arc,
-};
+use std::{fmt, sync::Arc};
 
 use arc_swap::ArcSwap;
 use kingtide_base::{FamilyId, KeyOrder};
@@ -111,7 +108,10 @@ impl Family {
 
 impl fmt::Debug for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Family").field("id", &self.id).field("name", &self.name()).finish()
+        f.debug_struct("Family")
+            .field("id", &self.id)
+            .field("name", &self.name())
+            .finish()
     }
 }
 

@@ -24,7 +24,10 @@ impl Registry {
     /// `NotFound` when there is none.
     pub(crate) fn get(&self, name: &str) -> Result<Arc<Family>> {
         self.by_name.lock().get(name).cloned().ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, format!("there is no column family named {name:?}"))
+            Error::new(
+                ErrorKind::NotFound,
+                format!("there is no column family named {name:?}"),
+            )
         })
     }
 
@@ -73,11 +76,18 @@ impl Registry {
 
     /// The family with that id.
     pub(crate) fn by_id(&self, id: FamilyId) -> Option<Arc<Family>> {
-        self.by_name.lock().values().find(|family| family.id == id).cloned()
+        self.by_name
+            .lock()
+            .values()
+            .find(|family| family.id == id)
+            .cloned()
     }
 }
 
 /// The error for a taken name.
 pub(crate) fn already_exists(name: &str) -> Error {
-    Error::new(ErrorKind::AlreadyExists, format!("a column family named {name:?} exists already"))
+    Error::new(
+        ErrorKind::AlreadyExists,
+        format!("a column family named {name:?} exists already"),
+    )
 }

@@ -26,16 +26,28 @@ impl SuperVersion {
         let mut sealed = Vec::with_capacity(self.sealed.len() + 1);
         sealed.push(Arc::clone(&self.active));
         sealed.extend(self.sealed.iter().cloned());
-        Self { active, sealed, version: Arc::clone(&self.version) }
+        Self {
+            active,
+            sealed,
+            version: Arc::clone(&self.version),
+        }
     }
 
     /// With `active` in the place of an active memtable that holds nothing.
     pub(crate) fn with_active(&self, active: Arc<Memory>) -> Self {
-        Self { active, sealed: self.sealed.clone(), version: Arc::clone(&self.version) }
+        Self {
+            active,
+            sealed: self.sealed.clone(),
+            version: Arc::clone(&self.version),
+        }
     }
 
     /// With other tables, and without the sealed memtable `flushed`.
-    pub(crate) fn with_version(&self, version: Arc<Version>, flushed: Option<&Arc<Memory>>) -> Self {
+    pub(crate) fn with_version(
+        &self,
+        version: Arc<Version>,
+        flushed: Option<&Arc<Memory>>,
+    ) -> Self {
         let keeps = |memory: &&Arc<Memory>| !flushed.is_some_and(|gone| Arc::ptr_eq(gone, memory));
         Self {
             active: Arc::clone(&self.active),

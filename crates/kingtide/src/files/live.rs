@@ -42,7 +42,9 @@ impl LiveFiles {
     /// A family no longer names `table`, and the durable manifest says so.
     pub(crate) fn remove(&self, table: &Arc<TableMeta>) {
         let mut state = self.state.lock();
-        let Some(families) = state.families.get_mut(&table.file) else { return };
+        let Some(families) = state.families.get_mut(&table.file) else {
+            return;
+        };
         *families -= 1;
         if *families == 0 {
             state.families.remove(&table.file);
@@ -60,7 +62,10 @@ impl LiveFiles {
             .filter(|(_, meta)| Arc::strong_count(meta) == 1)
             .map(|(file, _)| *file)
             .collect();
-        unread.iter().filter_map(|file| state.obsolete.remove(file)).collect()
+        unread
+            .iter()
+            .filter_map(|file| state.obsolete.remove(file))
+            .collect()
     }
 
     /// A removal failed: it will be tried again.
@@ -102,7 +107,11 @@ mod tests {
     use kingtide_format::ValueFileUse;
 
     fn table(file: u64, values: &[u64]) -> Arc<TableMeta> {
-        let use_of = |file: &u64| ValueFileUse { file: FileId(*file), records: 1, bytes: 1 };
+        let use_of = |file: &u64| ValueFileUse {
+            file: FileId(*file),
+            records: 1,
+            bytes: 1,
+        };
         Arc::new(TableMeta {
             file: FileId(file),
             file_bytes: 1,

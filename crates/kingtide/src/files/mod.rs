@@ -93,9 +93,13 @@ impl Files {
     /// # Errors
     /// What the system answers.
     pub(crate) fn sync_directories(&self, has_values: bool) -> StorageResult<()> {
-        self.klog.sync().map_err(|error| StorageError::io("klog", "sync", error))?;
+        self.klog
+            .sync()
+            .map_err(|error| StorageError::io("klog", "sync", error))?;
         if has_values {
-            self.vlog.sync().map_err(|error| StorageError::io("vlog", "sync", error))?;
+            self.vlog
+                .sync()
+                .map_err(|error| StorageError::io("vlog", "sync", error))?;
         }
         Ok(())
     }
@@ -144,9 +148,11 @@ impl ValueSource for Files {
 
 fn remove(directory: &dyn Directory, name: &str, folder: &str) -> StorageResult<()> {
     match directory.remove(name) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(StorageError::io(format!("{folder}/{name}"), "remove", error))
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(StorageError::io(
+            format!("{folder}/{name}"),
+            "remove",
+            error,
+        )),
         _ => Ok(()),
     }
 }

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use kingtide_base::KeyOrder;
-use kingtide_collections::{MergeCursor, Memtable};
+use kingtide_collections::{Memtable, MergeCursor};
 
 use crate::{
     compaction::filter::VersionFilter,
@@ -45,7 +45,9 @@ pub(crate) fn write_memtable(
     let mut cursor = MergeCursor::new(family.order.clone(), memtable.cursors());
     let writer = TableWriter::new(files, family, u64::MAX);
     // Nothing cancels a flush, so the writer always has an answer.
-    Ok(writer.write(&mut cursor, filter, &|| false)?.unwrap_or_default())
+    Ok(writer
+        .write(&mut cursor, filter, &|| false)?
+        .unwrap_or_default())
 }
 
 /// Flushes the oldest sealed memtable of `family`; false when there is none.
@@ -56,7 +58,9 @@ pub(crate) fn write_memtable(
 pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool> {
     let _one_at_a_time = family.flushing.lock();
     let current = family.load_full();
-    let Some(memory) = current.sealed.last() else { return Ok(false) };
+    let Some(memory) = current.sealed.last() else {
+        return Ok(false);
+    };
     if family.is_dropped() {
         return Ok(false);
     }
@@ -80,7 +84,9 @@ fn secure_log(engine: &Engine, memory: &Arc<Memory>) -> Result<()> {
     if let Some(failure) = failure {
         return Err(reopen_required(&failure));
     }
-    let Some(span) = memory.span() else { return Ok(()) };
+    let Some(span) = memory.span() else {
+        return Ok(());
+    };
     if engine.log_needed(Some(memory)).position < span.end {
         engine.pipeline.sync_through(span.end)?;
     }

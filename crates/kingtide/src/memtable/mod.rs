@@ -33,7 +33,10 @@ pub(crate) struct Memory {
 impl Memory {
     /// An empty memtable.
     pub(crate) fn new(table: Memtable) -> Self {
-        Self { table: Arc::new(table), span: Mutex::new(None) }
+        Self {
+            table: Arc::new(table),
+            span: Mutex::new(None),
+        }
     }
 
     /// Where its records lie; `None` while it is empty.
@@ -46,7 +49,13 @@ impl Memory {
         let mut span = self.span.lock();
         match span.as_mut() {
             Some(span) => span.end = end,
-            None => *span = Some(LogSpan { segment, start, end }),
+            None => {
+                *span = Some(LogSpan {
+                    segment,
+                    start,
+                    end,
+                })
+            }
         }
     }
 }
@@ -59,7 +68,9 @@ pub(crate) struct MemtableSource {
 impl MemtableSource {
     /// A source that keeps up to `arenas_max` free arenas.
     pub(crate) fn new(arenas_max: usize) -> Self {
-        Self { pool: ArenaPool::new(arenas_max) }
+        Self {
+            pool: ArenaPool::new(arenas_max),
+        }
     }
 
     /// A memtable of `buffer_bytes`, or larger when a transaction of `needed_bytes` and `needed_entries` asks for it.
@@ -71,7 +82,14 @@ impl MemtableSource {
         needed_entries: usize,
     ) -> Arc<Memory> {
         let bytes = buffer_bytes.max(needed_bytes.saturating_add(64));
-        let entries = (bytes / BYTES_PER_ENTRY_MIN).max(needed_entries).max(ENTRIES_MIN);
-        Arc::new(Memory::new(Memtable::new(order.clone(), &self.pool, bytes, entries)))
+        let entries = (bytes / BYTES_PER_ENTRY_MIN)
+            .max(needed_entries)
+            .max(ENTRIES_MIN);
+        Arc::new(Memory::new(Memtable::new(
+            order.clone(),
+            &self.pool,
+            bytes,
+            entries,
+        )))
     }
 }

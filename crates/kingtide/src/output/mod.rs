@@ -37,8 +37,15 @@ pub(crate) struct Output {
 impl Output {
     /// Bytes written to tables and value files.
     pub(crate) fn bytes(&self) -> u64 {
-        self.tables.iter().map(|table| table.file_bytes).sum::<u64>()
-            + self.value_files.iter().map(|file| file.file_bytes).sum::<u64>()
+        self.tables
+            .iter()
+            .map(|table| table.file_bytes)
+            .sum::<u64>()
+            + self
+                .value_files
+                .iter()
+                .map(|file| file.file_bytes)
+                .sum::<u64>()
     }
 }
 
@@ -129,13 +136,25 @@ impl<'a> TableWriter<'a> {
                 Decision::Keep => {
                     self.start_key(cursor.key())?;
                     let value = cursor.value()?;
-                    self.add(EntryRef { key: &[], sequence, kind, expires_at, value })?;
+                    self.add(EntryRef {
+                        key: &[],
+                        sequence,
+                        kind,
+                        expires_at,
+                        value,
+                    })?;
                 }
                 Decision::KeepAsDelete => {
                     self.start_key(cursor.key())?;
                     let value = ValueRef::Inline(&[]);
                     let kind = EntryKind::Delete;
-                    self.add(EntryRef { key: &[], sequence, kind, expires_at: 0, value })?;
+                    self.add(EntryRef {
+                        key: &[],
+                        sequence,
+                        kind,
+                        expires_at: 0,
+                        value,
+                    })?;
                 }
             }
             cursor.next()?;
@@ -143,7 +162,8 @@ impl<'a> TableWriter<'a> {
         self.close_table()?;
         self.close_values()?;
         if !self.output.tables.is_empty() {
-            self.files.sync_directories(!self.output.value_files.is_empty())?;
+            self.files
+                .sync_directories(!self.output.value_files.is_empty())?;
         }
         Ok(true)
     }
@@ -177,7 +197,11 @@ impl<'a> TableWriter<'a> {
             self.open_table()?;
         }
         match &mut self.table {
-            Some(table) => table.add(&EntryRef { key: &self.key, value, ..entry }),
+            Some(table) => table.add(&EntryRef {
+                key: &self.key,
+                value,
+                ..entry
+            }),
             None => Ok(()),
         }
     }
@@ -188,7 +212,11 @@ impl<'a> TableWriter<'a> {
     }
 
     fn append_value(&mut self, value: &[u8]) -> StorageResult<kingtide_base::ValuePointer> {
-        if self.values.as_ref().is_some_and(|values| values.bytes() >= VALUE_FILE_BYTES_MAX) {
+        if self
+            .values
+            .as_ref()
+            .is_some_and(|values| values.bytes() >= VALUE_FILE_BYTES_MAX)
+        {
             self.close_values()?;
         }
         let codec = codec_of(self.family.options.compression);
@@ -212,7 +240,9 @@ impl<'a> TableWriter<'a> {
         let settings = TableSettings {
             block_bytes: BLOCK_BYTES,
             codec: codec_of(options.compression),
-            filter_fpr: options.bloom_filter.then_some(options.bloom_false_positive_rate),
+            filter_fpr: options
+                .bloom_filter
+                .then_some(options.bloom_false_positive_rate),
             order: self.family.order.clone(),
         };
         self.table = Some(TableBuilder::new(file, id, settings));
@@ -253,6 +283,9 @@ fn discard(files: &Files, created: &[Created]) {
 /// Removes the files of an output that was not installed.
 pub(crate) fn discard_output(files: &Files, output: &Output) {
     let tables = output.tables.iter().map(|table| Created::Klog(table.file));
-    let values = output.value_files.iter().map(|file| Created::Vlog(file.file));
+    let values = output
+        .value_files
+        .iter()
+        .map(|file| Created::Vlog(file.file));
     discard(files, &tables.chain(values).collect::<Vec<_>>());
 }

@@ -39,7 +39,10 @@ pub(crate) enum Found {
 impl super::value::ValueOwner for Memtable {
     fn bytes(&self, token: usize) -> &[u8] {
         let offset = u32::try_from(token).map(EntryOffset);
-        offset.ok().and_then(|offset| self.entry(offset)).map_or(&[], |entry| entry.value)
+        offset
+            .ok()
+            .and_then(|offset| self.entry(offset))
+            .map_or(&[], |entry| entry.value)
     }
 }
 

@@ -2,10 +2,14 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`get`] | point reads: memtables, then tables |
 //! | [`iter`] | from a merged cursor over versions to an iterator over the live keys of one snapshot |
+//! | [`open_iter`] | from memtables and tables to an iterator |
 //! | [`value`] | the bytes of one value, pinned where they lie |
 
+pub(crate) mod get;
 pub(crate) mod iter;
+pub(crate) mod open_iter;
 pub(crate) mod value;
 
 pub use iter::{Entries, Iter};

@@ -67,7 +67,12 @@ pub(crate) fn open_iter(parts: IterParts<'_>, point: ReadPoint) -> Result<Iter> 
     for memory in parts.current.memories() {
         sources.extend(memory.table.cursors());
     }
-    table_cursors(&parts.current.version, parts.files, parts.order, &mut sources)?;
+    table_cursors(
+        &parts.current.version,
+        parts.files,
+        parts.order,
+        &mut sources,
+    )?;
     let merged: Box<dyn Cursor> = Box::new(MergeCursor::new(parts.order.clone(), sources));
     let view = MvccCursor::new(
         merged,

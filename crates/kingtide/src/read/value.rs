@@ -5,6 +5,8 @@
 
 use std::{fmt, ops::Deref, sync::Arc};
 
+use kingtide_table::BlockValue;
+
 /// Something that holds the bytes of values and can be kept alive: a memtable.
 pub(crate) trait ValueOwner: Send + Sync {
     /// The value that `token` names; what a token means is the owner's business, for a memtable it is the entry's
@@ -25,6 +27,7 @@ enum Place {
         owner: Arc<dyn ValueOwner>,
         token: usize,
     },
+    Block(BlockValue),
 }
 
 impl Value {
@@ -38,11 +41,17 @@ impl Value {
         Self(Place::Pinned { owner, token })
     }
 
+    /// A value in a block of a table.
+    pub(crate) fn in_block(value: BlockValue) -> Self {
+        Self(Place::Block(value))
+    }
+
     /// The bytes as a vector: moved out if this is their only owner, copied if not.
     #[must_use]
     pub fn into_vec(self) -> Vec<u8> {
         match self.0 {
             Place::Owned(bytes) => Arc::unwrap_or_clone(bytes),
+            Place::Block(value) => value.into_vec(),
             place @ Place::Pinned { .. } => Self(place).to_vec(),
         }
     }
@@ -56,6 +65,7 @@ impl Deref for Value {
         match &self.0 {
             Place::Owned(bytes) => bytes,
             Place::Pinned { owner, token } => owner.bytes(*token),
+            Place::Block(value) => value,
         }
     }
 }

@@ -66,8 +66,10 @@ pub(crate) fn find_at(
     let parts = (&**family, &*engine.files);
     let now = || engine.now();
     if let Some(snapshot) = snapshot {
-        let point =
-            ReadPoint { sequence: snapshot.sequence(), clock: Some(snapshot.clock()) };
+        let point = ReadPoint {
+            sequence: snapshot.sequence(),
+            clock: Some(snapshot.clock()),
+        };
         return find(&family.load(), parts, key, point, &now);
     }
     if !family.order.has_hash() {
@@ -77,13 +79,18 @@ pub(crate) fn find_at(
     }
     // Tables and memtables first, then the number: what they hold contains every version that the number sees.
     let current = family.load();
-    let point = ReadPoint { sequence: engine.visible(), clock: None };
+    let point = ReadPoint {
+        sequence: engine.visible(),
+        clock: None,
+    };
     find(&current, parts, key, point, &now)
 }
 
 /// Registers a snapshot of what is visible now.
 pub(crate) fn acquire(engine: &Engine) -> SnapshotGuard {
-    engine.snapshots.acquire(|| engine.visible(), || engine.now())
+    engine
+        .snapshots
+        .acquire(|| engine.visible(), || engine.now())
 }
 
 /// As [`find_at`], with the value loaded.
@@ -121,7 +128,10 @@ pub(crate) fn iter_at(
         options,
         own_writes,
     };
-    let point = ReadPoint { sequence: snapshot.sequence(), clock: Some(snapshot.clock()) };
+    let point = ReadPoint {
+        sequence: snapshot.sequence(),
+        clock: Some(snapshot.clock()),
+    };
     open_iter(parts, point)
 }
 
@@ -241,7 +251,15 @@ impl Transaction {
     ) -> Result<()> {
         check_value(value)?;
         let expires_at = expires_at.max(0);
-        self.write(family, &Op { kind: EntryKind::Put, key, value, expires_at })
+        self.write(
+            family,
+            &Op {
+                kind: EntryKind::Put,
+                key,
+                value,
+                expires_at,
+            },
+        )
     }
 
     /// Deletes `key`. Deleting what is not there succeeds.
@@ -249,7 +267,15 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::put`].
     pub fn delete(&mut self, family: &ColumnFamily, key: &[u8]) -> Result<()> {
-        self.write(family, &Op { kind: EntryKind::Delete, key, value: &[], expires_at: 0 })
+        self.write(
+            family,
+            &Op {
+                kind: EntryKind::Delete,
+                key,
+                value: &[],
+                expires_at: 0,
+            },
+        )
     }
 
     fn write(&mut self, family: &ColumnFamily, op: &Op<'_>) -> Result<()> {
@@ -268,7 +294,9 @@ impl Transaction {
     pub fn get(&self, family: &ColumnFamily, key: &[u8]) -> Result<Option<Value>> {
         self.check_active()?;
         match self.own_write(family, key) {
-            Some(own) => Ok(self.live_value(own).map(|value| Value::owned(value.to_vec()))),
+            Some(own) => Ok(self
+                .live_value(own)
+                .map(|value| Value::owned(value.to_vec()))),
             None => get_at(&self.engine, &family.family, key, self.snapshot.as_ref()),
         }
     }
@@ -287,7 +315,9 @@ impl Transaction {
         let snapshot = self.snapshot.as_ref().or(fresh.as_ref());
         keys.iter()
             .map(|key| match self.own_write(family, key.as_ref()) {
-                Some(own) => Ok(self.live_value(own).map(|value| Value::owned(value.to_vec()))),
+                Some(own) => Ok(self
+                    .live_value(own)
+                    .map(|value| Value::owned(value.to_vec()))),
                 None => get_at(&self.engine, &family.family, key.as_ref(), snapshot),
             })
             .collect()
@@ -315,7 +345,9 @@ impl Transaction {
         self.check_active()?;
         let fresh = self.fresh_snapshot();
         let Some(snapshot) = self.snapshot.as_ref().or(fresh.as_ref()) else {
-            return Err(Error::invalid("the transaction has no view to iterate over"));
+            return Err(Error::invalid(
+                "the transaction has no view to iterate over",
+            ));
         };
         let own_writes = self.writes.cursor(&family.family);
         let iter = iter_at(&self.engine, &family.family, &options, snapshot, own_writes)?;
@@ -334,7 +366,11 @@ impl Transaction {
 
     fn live_value<'a>(&self, own: OwnWrite<'a>) -> Option<&'a [u8]> {
         let is_put = own.kind == EntryKind::Put;
-        let now = || self.snapshot.as_ref().map_or_else(|| self.engine.now(), SnapshotGuard::clock);
+        let now = || {
+            self.snapshot
+                .as_ref()
+                .map_or_else(|| self.engine.now(), SnapshotGuard::clock)
+        };
         let is_live = is_put && (own.expires_at == 0 || !is_expired(own.expires_at, now()));
         is_live.then_some(own.value)
     }
@@ -367,13 +403,18 @@ impl Transaction {
     fn durability(&self) -> Durability {
         let of = |mode: SyncMode| match mode {
             SyncMode::None => Durability::Kernel,
-            SyncMode::Interval(interval) => Durability::Within(interval.max(Duration::from_micros(1))),
+            SyncMode::Interval(interval) => {
+                Durability::Within(interval.max(Duration::from_micros(1)))
+            }
             SyncMode::Full => Durability::Device,
         };
         if let Some(mode) = self.options.sync {
             return of(mode);
         }
-        let modes = self.writes.sections().map(|section| of(section.family.options.sync));
+        let modes = self
+            .writes
+            .sections()
+            .map(|section| of(section.family.options.sync));
         modes.fold(Durability::Kernel, Durability::stricter)
     }
 
@@ -383,7 +424,9 @@ impl Transaction {
     /// `InvalidArgument` after a commit.
     pub fn rollback(&mut self) -> Result<()> {
         if self.state == State::Committed {
-            return Err(Error::invalid("the transaction was committed and cannot be rolled back"));
+            return Err(Error::invalid(
+                "the transaction was committed and cannot be rolled back",
+            ));
         }
         self.writes.clear();
         self.snapshot = None;
@@ -398,7 +441,9 @@ impl Transaction {
     pub fn reset(&mut self) -> Result<()> {
         self.engine.check_open()?;
         if self.state == State::Active {
-            return Err(Error::invalid("the transaction is active: commit it or roll it back first"));
+            return Err(Error::invalid(
+                "the transaction is active: commit it or roll it back first",
+            ));
         }
         self.writes.clear();
         self.snapshot = None;

@@ -81,7 +81,12 @@ pub(crate) fn read_log(
         walk.segment(segment, &bytes, replay)?;
     }
     walk.check_mark(start.durable)?;
-    Ok(LogEnd { sequence: walk.sequence, position: walk.end, next_segment, next_slot })
+    Ok(LogEnd {
+        sequence: walk.sequence,
+        position: walk.end,
+        next_segment,
+        next_slot,
+    })
 }
 
 /// The segments at or above the start, ordered by life; the next free life; the next free slot.
@@ -92,16 +97,23 @@ fn find_segments(
     let mut segments: Vec<Found> = Vec::new();
     let mut next_segment = start.segment;
     let mut next_slot = 1;
-    let entries = directory.list().map_err(|error| StorageError::io("wal", "list", error))?;
+    let entries = directory
+        .list()
+        .map_err(|error| StorageError::io("wal", "list", error))?;
     for entry in entries {
-        let Some(stem) = entry.name.strip_suffix(WAL_SUFFIX) else { continue };
+        let Some(stem) = entry.name.strip_suffix(WAL_SUFFIX) else {
+            continue;
+        };
         if let Ok(slot) = stem.parse::<u64>() {
             next_slot = next_slot.max(slot.saturating_add(1));
         }
         if let Some(header) = read_header(directory, &entry.name)? {
             next_segment = next_segment.max(header.segment.next());
             if header.segment >= start.segment {
-                segments.push(Found { name: entry.name, header });
+                segments.push(Found {
+                    name: entry.name,
+                    header,
+                });
             }
         }
     }
@@ -117,13 +129,18 @@ fn read_header(directory: &dyn Directory, name: &str) -> StorageResult<Option<Se
         .open(name, OpenMode::Read)
         .map_err(|error| StorageError::io(path(), "open", error))?;
     let mut bytes = [0_u8; FRAMES_OFFSET as usize];
-    let count =
-        file.read_at(&mut bytes, 0).map_err(|error| StorageError::io(path(), "read", error))?;
+    let count = file
+        .read_at(&mut bytes, 0)
+        .map_err(|error| StorageError::io(path(), "read", error))?;
     for offset in [0, HEADER_COPY_OFFSET as usize] {
         match SegmentHeader::decode(bytes[..count].get(offset..).unwrap_or_default()) {
             Ok(header) => return Ok(Some(header)),
             Err(HeaderFault::NewerVersion(found)) => {
-                return Err(StorageError::NewerVersion { file: path(), found, supported: 1 });
+                return Err(StorageError::NewerVersion {
+                    file: path(),
+                    found,
+                    supported: 1,
+                });
             }
             Err(_) => {}
         }
@@ -136,11 +153,14 @@ fn read_segment(directory: &dyn Directory, segment: &Found) -> StorageResult<Vec
     let file = directory
         .open(&segment.name, OpenMode::Read)
         .map_err(|error| StorageError::io(path(), "open", error))?;
-    let length = file.len().map_err(|error| StorageError::io(path(), "measure", error))?;
+    let length = file
+        .len()
+        .map_err(|error| StorageError::io(path(), "measure", error))?;
     let length = usize::try_from(length.min(segment.header.bytes)).unwrap_or(usize::MAX);
     let mut bytes = vec![0_u8; length];
-    let count =
-        file.read_at(&mut bytes, 0).map_err(|error| StorageError::io(path(), "read", error))?;
+    let count = file
+        .read_at(&mut bytes, 0)
+        .map_err(|error| StorageError::io(path(), "read", error))?;
     bytes.truncate(count);
     Ok(bytes)
 }
@@ -170,8 +190,11 @@ impl Walk {
         let mut offset = self.first_offset(header);
         while !self.stopped {
             let position = position_of(header, offset);
-            let Ok(frame) = decode_frame(bytes.get(offset..).unwrap_or_default(), header.salt, position)
-            else {
+            let Ok(frame) = decode_frame(
+                bytes.get(offset..).unwrap_or_default(),
+                header.salt,
+                position,
+            ) else {
                 break;
             };
             self.frame(&frame, replay, (&file, offset as u64))?;
@@ -244,7 +267,9 @@ impl Walk {
     ) -> StorageResult<()> {
         let mut offset = from;
         while offset < bytes.len() {
-            if let Ok(frame) = decode_frame(&bytes[offset..], header.salt, position_of(header, offset)) {
+            if let Ok(frame) =
+                decode_frame(&bytes[offset..], header.salt, position_of(header, offset))
+            {
                 self.stop();
                 self.check_mark(frame.header.durable)?;
                 offset += frame.bytes;

@@ -46,13 +46,19 @@ impl RecordFrames {
                 (_, part) if part + 1 == parts => FrameKind::PartLast,
                 _ => FrameKind::PartMiddle,
             };
-            self.frames.push(FramePlan { kind, payload: start..end, hash: payload_hash(&buffer[start..end]) });
+            self.frames.push(FramePlan {
+                kind,
+                payload: start..end,
+                hash: payload_hash(&buffer[start..end]),
+            });
         }
     }
 
     /// Bytes that the frames take in the log, one after the other.
     pub(super) fn sizes(&self) -> impl Iterator<Item = u64> + '_ {
-        self.frames.iter().map(|frame| frame_bytes(frame.payload.len()) as u64)
+        self.frames
+            .iter()
+            .map(|frame| frame_bytes(frame.payload.len()) as u64)
     }
 
     /// The longest frame in bytes.

@@ -74,11 +74,20 @@ impl Blank {
             .open(&name, OpenMode::CreateNew)
             .map_err(|error| StorageError::io(format!("wal/{name}"), "create", error))?;
         match Self::secure(directory, file.as_ref(), bytes, sync) {
-            Ok(()) => Ok(Self { file, name, bytes, salt: env.random_u64() }),
+            Ok(()) => Ok(Self {
+                file,
+                name,
+                bytes,
+                salt: env.random_u64(),
+            }),
             Err(error) => {
                 // Best effort: what stays behind is an empty segment without a header, which every open ignores.
                 let _ = directory.remove(&name);
-                Err(StorageError::io(format!("wal/{name}"), "secure space for", error))
+                Err(StorageError::io(
+                    format!("wal/{name}"),
+                    "secure space for",
+                    error,
+                ))
             }
         }
     }
@@ -116,15 +125,27 @@ impl Blank {
     /// # Errors
     /// When the write is refused.
     pub(super) fn begin(self, id: SegmentId, base: Lsn, boot_id: u128) -> StorageResult<Segment> {
-        let header =
-            SegmentHeader { segment: id, salt: self.salt, boot_id, base, bytes: self.bytes };
+        let header = SegmentHeader {
+            segment: id,
+            salt: self.salt,
+            boot_id,
+            base,
+            bytes: self.bytes,
+        };
         let bytes = header.encode();
         for offset in [0, HEADER_COPY_OFFSET] {
             self.file.write_at(&bytes, offset).map_err(|error| {
                 StorageError::io(format!("wal/{}", self.name), "write the header of", error)
             })?;
         }
-        Ok(Segment { id, salt: self.salt, base, bytes: self.bytes, file: self.file, name: self.name })
+        Ok(Segment {
+            id,
+            salt: self.salt,
+            base,
+            bytes: self.bytes,
+            file: self.file,
+            name: self.name,
+        })
     }
 
     /// Frames that fit into the file.

@@ -5,7 +5,9 @@ use std::{collections::VecDeque, io, sync::Arc};
 
 use kingtide_base::{Lsn, SegmentId, SeqNo, StorageError, StorageResult, limits};
 use kingtide_env::{Env, File};
-use kingtide_format::{FRAME_HEADER_BYTES, FrameHeader, FrameKind, encode_frame_header, frame_bytes, payload_hash};
+use kingtide_format::{
+    FRAME_HEADER_BYTES, FrameHeader, FrameKind, encode_frame_header, frame_bytes, payload_hash,
+};
 
 use super::{
     record::RecordFrames,
@@ -43,7 +45,12 @@ impl Tail {
     ///
     /// # Errors
     /// When the header cannot be written.
-    pub(crate) fn begin(blank: Blank, id: SegmentId, base: Lsn, boot_id: u128) -> StorageResult<Self> {
+    pub(crate) fn begin(
+        blank: Blank,
+        id: SegmentId,
+        base: Lsn,
+        boot_id: u128,
+    ) -> StorageResult<Self> {
         let current = Arc::new(blank.begin(id, base, boot_id)?);
         Ok(Self {
             current,
@@ -108,7 +115,9 @@ impl Tail {
     /// The size of the blank that should be prepared next: at least what `record` needs, growing with use.
     pub(crate) fn next_blank_bytes(&self, record: Option<&RecordFrames>) -> u64 {
         let needed = record.map_or(0, |record| record.largest() + FRAMES_OFFSET);
-        needed.max(self.current.bytes * 2).min(limits::SEGMENT_BYTES_MAX)
+        needed
+            .max(self.current.bytes * 2)
+            .min(limits::SEGMENT_BYTES_MAX)
     }
 
     /// True when the keeper should prepare another blank: none is left and the current segment is half full.
@@ -146,7 +155,8 @@ impl Tail {
                 sequence,
                 durable,
             };
-            let header = encode_frame_header(&header, frame.hash, self.current.salt, self.position());
+            let header =
+                encode_frame_header(&header, frame.hash, self.current.salt, self.position());
             if frame.kind == FrameKind::Commit {
                 let start = frame.payload.start - FRAME_HEADER_BYTES;
                 buffer[start..frame.payload.start].copy_from_slice(&header);
@@ -171,8 +181,18 @@ impl Tail {
         if self.current.bytes - self.offset < size {
             return Ok(false);
         }
-        let header = FrameHeader { payload_bytes: 0, kind: FrameKind::Mark, sequence, durable };
-        let header = encode_frame_header(&header, payload_hash(&[]), self.current.salt, self.position());
+        let header = FrameHeader {
+            payload_bytes: 0,
+            kind: FrameKind::Mark,
+            sequence,
+            durable,
+        };
+        let header = encode_frame_header(
+            &header,
+            payload_hash(&[]),
+            self.current.salt,
+            self.position(),
+        );
         self.write(&header, 0)?;
         self.offset += size;
         self.bytes_written += size;
@@ -180,9 +200,12 @@ impl Tail {
     }
 
     fn write(&self, bytes: &[u8], behind: u64) -> StorageResult<()> {
-        self.current.file.write_at(bytes, self.offset + behind).map_err(|error| {
-            StorageError::io(format!("wal/{}", self.current.name), "append to", error)
-        })
+        self.current
+            .file
+            .write_at(bytes, self.offset + behind)
+            .map_err(|error| {
+                StorageError::io(format!("wal/{}", self.current.name), "append to", error)
+            })
     }
 
     /// Goes on in the next blank. Its room was checked before.
@@ -219,8 +242,14 @@ impl Tail {
     /// manifest no longer asks for. The first few become blanks; the names of the others are returned for removal.
     pub(crate) fn retire(&mut self, env: &dyn Env, oldest_needed: SegmentId) -> Vec<String> {
         let mut removable = Vec::new();
-        while self.retained.front().is_some_and(|segment| segment.id < oldest_needed) {
-            let Some(segment) = self.retained.pop_front() else { break };
+        while self
+            .retained
+            .front()
+            .is_some_and(|segment| segment.id < oldest_needed)
+        {
+            let Some(segment) = self.retained.pop_front() else {
+                break;
+            };
             self.unsynced.retain(|unsynced| unsynced.id != segment.id);
             let grown = segment.bytes * 2 >= self.current.bytes;
             if self.blanks.len() < BLANKS_KEPT_MAX && grown {
@@ -237,7 +266,9 @@ impl Tail {
         let mut names = Vec::new();
         while self.blanks.len() > 1 {
             let largest = (0..self.blanks.len()).max_by_key(|index| self.blanks[*index].bytes);
-            let Some(blank) = largest.and_then(|index| self.blanks.remove(index)) else { break };
+            let Some(blank) = largest.and_then(|index| self.blanks.remove(index)) else {
+                break;
+            };
             names.push(blank.name);
         }
         names
@@ -273,7 +304,11 @@ impl Tail {
 
     /// Bytes of segments that hold records, the current one included.
     pub(crate) fn retained_bytes(&self) -> u64 {
-        self.retained.iter().map(|segment| segment.bytes).sum::<u64>() + self.offset
+        self.retained
+            .iter()
+            .map(|segment| segment.bytes)
+            .sum::<u64>()
+            + self.offset
     }
 
     /// Bytes of frames appended in this opening.
@@ -286,7 +321,9 @@ impl Segment {
     /// Prepares a window of this segment for cheap small writes.
     pub(crate) fn prepare_window(&self, offset: u64) {
         // A hint: when it fails, writes take the positional path.
-        let _ = self.file.prepare_window(offset, WINDOW_BYTES.min(self.bytes - offset));
+        let _ = self
+            .file
+            .prepare_window(offset, WINDOW_BYTES.min(self.bytes - offset));
     }
 
     /// Makes what was written to this segment durable.
@@ -333,5 +370,8 @@ impl File for ReadOnlyFile {
 }
 
 fn read_only() -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, "the database is open for reading only")
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        "the database is open for reading only",
+    )
 }

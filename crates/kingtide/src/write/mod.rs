@@ -12,6 +12,7 @@ mod pipeline;
 mod stall;
 mod write_set;
 
-pub(crate) use order::{CommitOrder, LogFailure, OrderedLog};
-pub(crate) use pipeline::{Attention, CommitLog, Durability, Pipeline, PipelineParts, reopen_required};
+pub(crate) use pipeline::{
+    Attention, CommitLog, Durability, Pipeline, PipelineParts, reopen_required,
+};
 pub(crate) use write_set::{OwnWrite, WriteSet};

@@ -221,7 +221,11 @@ impl<L: OrderedLog> CommitOrder<L> {
         if state.failure.is_some() {
             return;
         }
-        while state.waiting.front().is_some_and(|(_, end)| *end <= position) {
+        while state
+            .waiting
+            .front()
+            .is_some_and(|(_, end)| *end <= position)
+        {
             state.waiting.pop_front();
         }
         let visible = match state.waiting.front() {
@@ -239,7 +243,10 @@ impl<L: OrderedLog> CommitOrder<L> {
 
     fn note_failure(&self, message: &str) -> LogFailure {
         let mut state = self.state.lock();
-        state.failure.get_or_insert_with(|| LogFailure(message.into())).clone()
+        state
+            .failure
+            .get_or_insert_with(|| LogFailure(message.into()))
+            .clone()
     }
 
     /// Stops the log for ever: an append failed halfway. Call without holding the commit lock.
@@ -272,7 +279,8 @@ impl<L> OrderState<L> {
 
     /// Stops the log from inside the lock; follow with [`CommitOrder::stop`] outside it to tell the waiters.
     pub(crate) fn set_failure(&mut self, message: &str) {
-        self.failure.get_or_insert_with(|| LogFailure(message.into()));
+        self.failure
+            .get_or_insert_with(|| LogFailure(message.into()));
     }
 }
 

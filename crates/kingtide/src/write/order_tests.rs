@@ -49,7 +49,11 @@ fn append(
     let sequence = state.next_sequence();
     state.log.position += 1;
     let end = state.log.position();
-    Ok((order.complete(&mut state, sequence, end, must_sync), sequence, end))
+    Ok((
+        order.complete(&mut state, sequence, end, must_sync),
+        sequence,
+        end,
+    ))
 }
 
 #[cfg(not(loom))]
@@ -71,7 +75,9 @@ mod plain {
         let (second, second_sequence, _) = append(&order, false).expect("healthy");
         assert_eq!((first, second), (Completion::NeedsSync, Completion::Behind));
         assert_eq!(order.visible(), SeqNo::ZERO);
-        order.wait(first, first_sequence, first_end, |_| Ok::<(), String>(())).expect("synced");
+        order
+            .wait(first, first_sequence, first_end, |_| Ok::<(), String>(()))
+            .expect("synced");
         assert_eq!(order.visible(), second_sequence);
     }
 
@@ -88,7 +94,14 @@ mod plain {
             .expect("synced");
         assert_eq!(order.visible(), sequence);
         let (completion, late_sequence, late_end) = late.expect("appended during the sync");
-        order.wait(completion, late_sequence, late_end, |_| Ok::<(), String>(())).expect("synced");
+        order
+            .wait(
+                completion,
+                late_sequence,
+                late_end,
+                |_| Ok::<(), String>(()),
+            )
+            .expect("synced");
         assert_eq!(order.visible(), late_sequence);
     }
 
@@ -98,11 +111,21 @@ mod plain {
         commit(&order, true).expect("synced");
         let (completion, sequence, end) = append(&order, true).expect("healthy");
         let (behind, behind_sequence, behind_end) = append(&order, false).expect("healthy");
-        let failure = order.wait(completion, sequence, end, |_| Err("no")).expect_err("the sync fails");
+        let failure = order
+            .wait(completion, sequence, end, |_| Err("no"))
+            .expect_err("the sync fails");
         assert_eq!(&*failure.0, "no");
-        let unreachable = |_: &u64| -> Result<(), String> { unreachable!("a failed sync is final") };
-        assert!(order.wait(behind, behind_sequence, behind_end, unreachable).is_err());
-        assert!(order.sync_through(Lsn(1), unreachable).is_ok(), "durable before the failure");
+        let unreachable =
+            |_: &u64| -> Result<(), String> { unreachable!("a failed sync is final") };
+        assert!(
+            order
+                .wait(behind, behind_sequence, behind_end, unreachable)
+                .is_err()
+        );
+        assert!(
+            order.sync_through(Lsn(1), unreachable).is_ok(),
+            "durable before the failure"
+        );
         assert!(order.sync_through(Lsn(2), unreachable).is_err());
         assert!(append(&order, false).is_err());
         assert_eq!(order.visible(), SeqNo(1));
@@ -164,7 +187,9 @@ mod loom_models {
                 })
                 .collect();
             let position = order.lock().log.position();
-            order.sync_through(position, |_| Ok::<(), String>(())).expect("healthy");
+            order
+                .sync_through(position, |_| Ok::<(), String>(()))
+                .expect("healthy");
             for writer in writers {
                 writer.join().expect("no panic");
             }

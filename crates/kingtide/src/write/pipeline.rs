@@ -11,7 +11,10 @@ use std::{sync::Arc, time::Duration};
 use kingtide_base::{Lsn, SeqNo, limits};
 use kingtide_env::{
     Directory, Env,
-    sync::{Condvar, Mutex, atomic::{AtomicBool, AtomicU64, Ordering}},
+    sync::{
+        Condvar, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 use super::{
@@ -44,7 +47,12 @@ pub(crate) struct CommitLog {
 impl CommitLog {
     pub(crate) fn new(tail: Tail, next_slot: u64) -> Self {
         let marked = tail.position();
-        Self { tail, marked, next_slot, is_closed: false }
+        Self {
+            tail,
+            marked,
+            next_slot,
+            is_closed: false,
+        }
     }
 }
 
@@ -127,7 +135,12 @@ pub(crate) struct PipelineParts {
 }
 
 enum Attempt {
-    Done { completion: Completion, sequence: SeqNo, end: Lsn, nudge: bool },
+    Done {
+        completion: Completion,
+        sequence: SeqNo,
+        end: Lsn,
+        nudge: bool,
+    },
     NeedsLogRoom,
     NeedsMemtable(usize, Arc<Memory>),
 }
@@ -168,10 +181,17 @@ impl Pipeline {
         writes.prepare();
         loop {
             match self.attempt(writes, durability)? {
-                Attempt::Done { completion, sequence, end, nudge } => {
+                Attempt::Done {
+                    completion,
+                    sequence,
+                    end,
+                    nudge,
+                } => {
                     self.note_commit(writes, sequence, durability, nudge);
                     self.order
-                        .wait(completion, sequence, end, |segments| self.sync_segments(segments))
+                        .wait(completion, sequence, end, |segments| {
+                            self.sync_segments(segments)
+                        })
                         .map_err(|failure| outcome_unknown(&failure))?;
                     return Ok(sequence);
                 }
@@ -201,7 +221,11 @@ impl Pipeline {
                 return Err(dropped(&section.family));
             }
             let current = section.family.load();
-            if !current.active.table.fits(section.arena_bytes, section.op_count()) {
+            if !current
+                .active
+                .table
+                .fits(section.arena_bytes, section.op_count())
+            {
                 return Ok(Attempt::NeedsMemtable(index, Arc::clone(&current.active)));
             }
         }
@@ -218,7 +242,12 @@ impl Pipeline {
         for section in writes.sections_mut() {
             let current = section.family.load();
             let run = section.run.take();
-            if current.active.table.insert(sequence, section.ops(), run).is_err() {
+            if current
+                .active
+                .table
+                .insert(sequence, section.ops(), run)
+                .is_err()
+            {
                 return Err(self.append_failed(state, "a memtable refused what it had room for"));
             }
             current.active.note_record(segment, start, end);
@@ -226,7 +255,12 @@ impl Pipeline {
         let must_sync = durability == Durability::Device;
         let nudge = state.log.tail.wants_attention();
         let completion = self.order.complete(&mut state, sequence, end, must_sync);
-        Ok(Attempt::Done { completion, sequence, end, nudge })
+        Ok(Attempt::Done {
+            completion,
+            sequence,
+            end,
+            nudge,
+        })
     }
 
     fn append_failed(
@@ -358,8 +392,13 @@ impl Pipeline {
         };
         // Relaxed: a hint.
         let sync = self.wants_durability.load(Ordering::Relaxed);
-        let blank =
-            Blank::create(self.env.as_ref(), self.log_directory.as_ref(), slot, bytes, sync)?;
+        let blank = Blank::create(
+            self.env.as_ref(),
+            self.log_directory.as_ref(),
+            slot,
+            bytes,
+            sync,
+        )?;
         self.order.lock().log.tail.add_blank(blank);
         Ok(())
     }
@@ -376,9 +415,12 @@ impl Pipeline {
         needed: (usize, usize),
     ) -> Result<()> {
         let sealed_max = family.options.l0_queue_stall_threshold;
-        self.stall.wait(|| family.load().sealed.len() >= sealed_max)?;
+        self.stall
+            .wait(|| family.load().sealed.len() >= sealed_max)?;
         let buffer_bytes = family.options.write_buffer_bytes;
-        let fresh = self.memtables.make(&family.order, buffer_bytes, needed.0, needed.1);
+        let fresh = self
+            .memtables
+            .make(&family.order, buffer_bytes, needed.0, needed.1);
         {
             let _commit_lock = self.order.lock();
             if family.is_dropped() || !Arc::ptr_eq(&family.load().active, full) {
@@ -407,7 +449,10 @@ impl Pipeline {
     /// Syncs, and commits, so far.
     pub(crate) fn counts(&self) -> (u64, u64) {
         // Relaxed: statistics.
-        (self.syncs.load(Ordering::Relaxed), self.commits.load(Ordering::Relaxed))
+        (
+            self.syncs.load(Ordering::Relaxed),
+            self.commits.load(Ordering::Relaxed),
+        )
     }
 }
 
@@ -440,7 +485,10 @@ impl KeeperSignal {
     fn sync_within(&self, interval: Duration, env: &dyn Env) {
         // Relaxed: the keeper is nudged after the store, and rechecks.
         if self.sync_due.load(Ordering::Relaxed) == 0 {
-            let due = env.monotonic_nanos().saturating_add(interval.as_nanos() as u64).max(1);
+            let due = env
+                .monotonic_nanos()
+                .saturating_add(interval.as_nanos() as u64)
+                .max(1);
             self.sync_due.store(due, Ordering::Release);
             self.nudge();
         }
@@ -492,10 +540,16 @@ fn outcome_unknown(failure: &LogFailure) -> Error {
 pub(crate) fn reopen_required(failure: &LogFailure) -> Error {
     Error::new(
         ErrorKind::ReopenRequired,
-        format!("writing stopped after a failure ({}): close and reopen the database", failure.0),
+        format!(
+            "writing stopped after a failure ({}): close and reopen the database",
+            failure.0
+        ),
     )
 }
 
 fn dropped(family: &Family) -> Error {
-    Error::new(ErrorKind::NotFound, format!("column family {:?} was dropped", family.name()))
+    Error::new(
+        ErrorKind::NotFound,
+        format!("column family {:?} was dropped", family.name()),
+    )
 }

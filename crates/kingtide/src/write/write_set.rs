@@ -80,7 +80,8 @@ impl Section {
         self.buffer.truncate(HEADROOM_BYTES);
         self.buffer.shrink_to(RECYCLED_BYTES_MAX);
         self.index.clear();
-        self.index.shrink_to(RECYCLED_BYTES_MAX / size_of::<OpIndex>());
+        self.index
+            .shrink_to(RECYCLED_BYTES_MAX / size_of::<OpIndex>());
         let lookup = self.lookup.get_mut();
         lookup.newest.clear();
         lookup.indexed = 0;
@@ -125,7 +126,11 @@ impl Section {
         let order = &self.family.order;
         let is_same = |index: &u32| order.compare(self.key(*index), key) == Ordering::Equal;
         let count = self.index.len() as u32;
-        let hash = if self.index.len() > SEARCHED_LINEARLY_MAX { order.hash(key) } else { None };
+        let hash = if self.index.len() > SEARCHED_LINEARLY_MAX {
+            order.hash(key)
+        } else {
+            None
+        };
         let found = match hash {
             None => (0..count).rev().find(is_same),
             Some(hash) => match self.newest_with(hash) {
@@ -156,7 +161,11 @@ impl Section {
             key: widen(&op.key),
             value: widen(&op.value),
         });
-        OwnWrites::new(self.family.order.clone(), self.buffer.as_slice().into(), writes.collect())
+        OwnWrites::new(
+            self.family.order.clone(),
+            self.buffer.as_slice().into(),
+            writes.collect(),
+        )
     }
 
     fn push(&mut self, op: &Op<'_>) {
@@ -219,7 +228,11 @@ impl WriteSet {
     /// The family of section `index`, and the memtable bytes and entries that it needs.
     pub(super) fn needs(&self, index: usize) -> (Arc<Family>, usize, usize) {
         let section = &self.sections[index];
-        (Arc::clone(&section.family), section.arena_bytes, section.op_count())
+        (
+            Arc::clone(&section.family),
+            section.arena_bytes,
+            section.op_count(),
+        )
     }
 
     /// Appends an operation. Key and value lengths were checked.
@@ -243,7 +256,9 @@ impl WriteSet {
     }
 
     fn section_of(&mut self, family: &Arc<Family>) -> &mut Section {
-        let existing = self.sections().position(|section| Arc::ptr_eq(&section.family, family));
+        let existing = self
+            .sections()
+            .position(|section| Arc::ptr_eq(&section.family, family));
         let index = existing.unwrap_or_else(|| {
             let index = self.used;
             match self.sections.get_mut(index) {
@@ -267,7 +282,8 @@ impl WriteSet {
     }
 
     fn section(&self, family: &Arc<Family>) -> Option<&Section> {
-        self.sections().find(|section| Arc::ptr_eq(&section.family, family))
+        self.sections()
+            .find(|section| Arc::ptr_eq(&section.family, family))
     }
 
     /// Forgets everything, keeping the memory for the next transaction.
@@ -297,15 +313,18 @@ impl WriteSet {
             let section = &mut self.sections[0];
             let start = HEADROOM_BYTES - section.header.len();
             section.buffer[start..HEADROOM_BYTES].copy_from_slice(&section.header);
-            self.frames.prepare(&section.buffer, start..section.buffer.len());
+            self.frames
+                .prepare(&section.buffer, start..section.buffer.len());
         } else {
             self.gathered.clear();
             self.gathered.resize(HEADROOM_BYTES, 0);
             for section in &self.sections[..self.used] {
                 self.gathered.extend_from_slice(&section.header);
-                self.gathered.extend_from_slice(&section.buffer[HEADROOM_BYTES..]);
+                self.gathered
+                    .extend_from_slice(&section.buffer[HEADROOM_BYTES..]);
             }
-            self.frames.prepare(&self.gathered, HEADROOM_BYTES..self.gathered.len());
+            self.frames
+                .prepare(&self.gathered, HEADROOM_BYTES..self.gathered.len());
         }
     }
 
