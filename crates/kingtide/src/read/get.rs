@@ -12,6 +12,7 @@ use crate::{
     error::Result,
     family::{Family, SuperVersion},
     files::Files,
+    version::Version,
 };
 
 /// What a read sees.
@@ -95,6 +96,31 @@ pub(crate) fn find(
                     TableValue::Inline(value) => Found::Block(value),
                     TableValue::Separated(pointer) => Found::Separated(pointer),
                 }));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The newest version of `key`, given with its hash, in the tables of `version`; `None` when it is not newer than
+/// `newer_than` for sure, which most tables tell without being read.
+///
+/// # Errors
+/// When reading fails.
+pub(crate) fn newest_in_tables(
+    (family, files): (&Family, &Files),
+    version: &Version,
+    (key, hash): (&[u8], Option<u64>),
+    newer_than: SeqNo,
+) -> Result<Option<SeqNo>> {
+    for level in 1..=version.depth() {
+        for meta in version.tables_for_key(level, key) {
+            if meta.sequence_max <= newer_than {
+                continue;
+            }
+            let table = files.tables.get(meta, &family.order)?;
+            if let Some(entry) = table.get(key, hash, SeqNo::MAX, &files.blocks)? {
+                return Ok(Some(entry.sequence));
             }
         }
     }
