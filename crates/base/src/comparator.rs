@@ -101,6 +101,15 @@ impl KeyOrder {
         self.has_canonical
     }
 
+    /// The bytes that equal keys share: the key itself, its canonical form, or nothing when this order has none.
+    #[must_use]
+    pub fn identity<'a>(&self, key: &'a [u8]) -> Cow<'a, [u8]> {
+        match &self.custom {
+            None => Cow::Borrowed(key),
+            Some(comparator) => comparator.canonical(key).unwrap_or(Cow::Borrowed(&[])),
+        }
+    }
+
     /// The hash that equal keys share, or `None` when this order has no canonical form.
     #[inline]
     #[must_use]

@@ -27,18 +27,15 @@
 //!
 //! It deliberately frees nothing before the whole arena goes.
 
-use std::{
-    alloc::{Layout, alloc, dealloc, handle_alloc_error},
-    fmt,
-    ptr::NonNull,
-    sync::Arc,
-};
+mod pool;
+
+use std::{fmt, ptr::NonNull, sync::Arc};
 
 use kingtide_base::{EntryKind, SeqNo};
-use kingtide_env::sync::{
-    Mutex,
-    atomic::{AtomicUsize, Ordering},
-};
+use kingtide_env::sync::atomic::{AtomicUsize, Ordering};
+
+use pool::ArenaMemory;
+pub use pool::ArenaPool;
 
 /// Entries begin at multiples of this many bytes.
 const UNIT_BYTES: usize = 8;
@@ -52,8 +49,6 @@ const FLAG_EXPIRY: u32 = 1;
 const KEY_BYTES_END: usize = 1 << 24;
 /// The most bytes of an arena: offsets are 32 bits in units of 8 bytes.
 const CAPACITY_BYTES_MAX: usize = (u32::MAX as usize) * UNIT_BYTES;
-/// Alignment of an arena: a cache line.
-const ALIGNMENT: usize = 64;
 
 const _: () = assert!(kingtide_base::limits::KEY_BYTES_MAX < KEY_BYTES_END);
 const _: () = assert!(size_of::<usize>() == 8, "arenas need 64-bit addresses");
@@ -135,113 +130,6 @@ impl ArenaEntry<'_> {
     }
 }
 
-/// A block of memory; owns it.
-struct ArenaMemory {
-    base: NonNull<u8>,
-    layout: Layout,
-}
-
-// SAFETY: the memory is owned by this value alone and is not tied to a thread.
-unsafe impl Send for ArenaMemory {}
-// SAFETY: a shared reference gives nothing but the address; access is governed by `Arena`.
-unsafe impl Sync for ArenaMemory {}
-
-impl ArenaMemory {
-    fn new(capacity_bytes: usize) -> Self {
-        assert!(
-            capacity_bytes <= CAPACITY_BYTES_MAX,
-            "an arena has at most 32 GiB"
-        );
-        let bytes = capacity_bytes.max(2 * UNIT_BYTES);
-        let layout = Layout::from_size_align(bytes, ALIGNMENT)
-            .expect("at most 32 GiB with a small alignment is a layout");
-        // SAFETY: the layout has a size of at least 16 bytes.
-        let pointer = unsafe { alloc(layout) };
-        let Some(base) = NonNull::new(pointer) else {
-            handle_alloc_error(layout)
-        };
-        Self { base, layout }
-    }
-
-    fn capacity_bytes(&self) -> usize {
-        self.layout.size()
-    }
-}
-
-impl Drop for ArenaMemory {
-    fn drop(&mut self) {
-        // SAFETY: `base` was allocated with `layout` in `new` and is given back once, here.
-        unsafe { dealloc(self.base.as_ptr(), self.layout) }
-    }
-}
-
-/// Keeps memory of dropped arenas for new ones.
-pub struct ArenaPool {
-    free: Mutex<Vec<ArenaMemory>>,
-    free_per_capacity_max: usize,
-}
-
-/// Capacities that a pool keeps free arenas of; beyond, the memory is given back.
-const POOL_ARENAS_MAX: usize = 64;
-
-impl ArenaPool {
-    /// A pool that keeps up to `free_per_capacity_max` free arenas of each capacity, and at most 64 in all.
-    #[must_use]
-    pub fn new(free_per_capacity_max: usize) -> Arc<Self> {
-        Arc::new(Self {
-            free: Mutex::new(Vec::new()),
-            free_per_capacity_max,
-        })
-    }
-
-    /// Bytes of memory that the pool holds and no arena uses.
-    #[must_use]
-    pub fn free_bytes(&self) -> usize {
-        self.free
-            .lock()
-            .iter()
-            .map(ArenaMemory::capacity_bytes)
-            .sum()
-    }
-
-    /// Gives all free memory back to the allocator.
-    pub fn clear(&self) {
-        let freed = std::mem::take(&mut *self.free.lock());
-        drop(freed);
-    }
-
-    fn take(&self, capacity_bytes: usize) -> Option<ArenaMemory> {
-        let mut free = self.free.lock();
-        let index = free
-            .iter()
-            .rposition(|memory| memory.capacity_bytes() == capacity_bytes)?;
-        Some(free.swap_remove(index))
-    }
-
-    fn give(&self, memory: ArenaMemory) {
-        let mut free = self.free.lock();
-        let alike = free
-            .iter()
-            .filter(|other| other.capacity_bytes() == memory.capacity_bytes())
-            .count();
-        if alike < self.free_per_capacity_max && free.len() < POOL_ARENAS_MAX {
-            free.push(memory);
-        } else {
-            // The deallocation may take long: not under the lock.
-            drop(free);
-            drop(memory);
-        }
-    }
-}
-
-impl fmt::Debug for ArenaPool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ArenaPool")
-            .field("free_bytes", &self.free_bytes())
-            .finish_non_exhaustive()
-    }
-}
-
 /// The memory of one memtable, as readers see it.
 pub struct Arena {
     /// `Some` until the arena is dropped.
@@ -280,11 +168,13 @@ impl Arena {
     #[must_use]
     pub fn new(pool: &Arc<ArenaPool>, bytes: usize) -> (Arc<Self>, ArenaWriter) {
         // One unit more: offset 0 means "none", so the first one stays empty.
-        let capacity_bytes = bytes.next_multiple_of(UNIT_BYTES) + UNIT_BYTES;
-        let memory = pool
-            .take(capacity_bytes)
-            .unwrap_or_else(|| ArenaMemory::new(capacity_bytes));
-        let base = memory.base;
+        let capacity_bytes = bytes.saturating_add(2 * UNIT_BYTES - 1) & !(UNIT_BYTES - 1);
+        assert!(
+            capacity_bytes <= CAPACITY_BYTES_MAX,
+            "an arena has at most 32 GiB"
+        );
+        let memory = pool.take(capacity_bytes.max(2 * UNIT_BYTES));
+        let base = memory.base();
         // SAFETY: the memory has at least two units and nobody else knows it yet.
         unsafe { base.as_ptr().write_bytes(0, UNIT_BYTES) };
         let arena = Arc::new(Self {

@@ -9,15 +9,22 @@
 //! a quarter of the nodes are taller than 1, a sixteenth taller than 2, and so on, exactly, so the array needs no slack.
 //! Heights do not depend on keys, which are therefore compared, on average, as in a skip list with random heights.
 //!
+//! In byte order a node also has the *head* of its key, 8 bytes that settle most comparisons without a look at the entry.
+//! Keys of one family tend to begin alike, so a head does not hold the first bytes of the key but where it departs from
+//! the first key that was inserted, and what follows there.
+//!
 //! Insertion stores the new node's offset and links first and then links it in from the bottom up with Release; readers
 //! follow links with Acquire. Going back is a search for the last node before, as there are no back links.
 
 use std::cmp::Ordering as KeyOrdering;
 
 use kingtide_base::{KeyOrder, SeqNo};
-use kingtide_env::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use kingtide_env::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use crate::arena::{Arena, EntryOffset};
+use crate::{
+    arena::{Arena, EntryOffset},
+    sorted_run::head_of,
+};
 
 /// The most levels: four to the power of this many entries are searched well.
 const HEIGHT_MAX: usize = 7;
@@ -30,6 +37,8 @@ pub struct SkipList {
     links: Box<[AtomicU32]>,
     /// The entry of each node; node 0 has none.
     offsets: Box<[AtomicU32]>,
+    /// The head of each node's key; see [`relative_head`].
+    heads: Box<[AtomicU64]>,
     /// Nodes that are completely linked. Written by the writer alone.
     len: AtomicUsize,
 }
@@ -55,6 +64,7 @@ impl SkipList {
             link_starts: link_starts.into_boxed_slice(),
             links: (0..links).map(|_| AtomicU32::new(0)).collect(),
             offsets: (0..=capacity).map(|_| AtomicU32::new(0)).collect(),
+            heads: (0..=capacity).map(|_| AtomicU64::new(0)).collect(),
             len: AtomicUsize::new(0),
         }
     }
@@ -90,15 +100,18 @@ impl SkipList {
         if len == self.capacity {
             return false;
         }
-        let target = EntryPlace::of(offset, arena);
+        let (key, sequence) = arena.key_and_sequence(offset);
+        let base = if len == 0 { key } else { self.base(arena) };
+        let target = Target::new(key, base, order);
         let mut before = [0_u32; HEIGHT_MAX];
         self.descend(
-            |node_offset| target.is_after(node_offset, arena, order),
+            |node| self.is_before(node, &target, (sequence, offset), arena, order),
             &mut before,
         );
         let node = len + 1;
         // Relaxed: readers reach the node only through links stored with Release below.
         self.offsets[node].store(offset.0, Ordering::Relaxed);
+        self.heads[node].store(target.head, Ordering::Relaxed);
         let height = self.height(node as u32);
         for (level, previous) in before.iter().enumerate().take(height) {
             let next = self.link(*previous, level);
@@ -106,7 +119,7 @@ impl SkipList {
         }
         for (level, previous) in before.iter().enumerate().take(height) {
             let index = self.link_starts[*previous as usize] as usize + level;
-            // Release: publishes the node's offset, links and entry.
+            // Release: publishes the node's offset, head, links and entry.
             self.links[index].store(node as u32, Ordering::Release);
         }
         // Release: who sees this length sees the whole node.
@@ -151,9 +164,13 @@ impl SkipList {
     /// The node before `node`.
     #[must_use]
     pub fn previous(&self, node: u32, arena: &Arena, order: &KeyOrder) -> u32 {
-        let target = EntryPlace::of(self.offset(node), arena);
+        let offset = self.offset(node);
+        let (key, sequence) = arena.key_and_sequence(offset);
+        let Some(target) = self.target(key, arena, order) else {
+            return 0;
+        };
         self.descend(
-            |offset| target.is_after(offset, arena, order),
+            |node| self.is_before(node, &target, (sequence, offset), arena, order),
             &mut [0; HEIGHT_MAX],
         )
     }
@@ -161,20 +178,20 @@ impl SkipList {
     /// The first node whose key is at or after `key`.
     #[must_use]
     pub fn seek(&self, key: &[u8], arena: &Arena, order: &KeyOrder) -> u32 {
-        let before = self.descend(
-            |offset| order.compare(arena.key(offset), key).is_lt(),
-            &mut [0; HEIGHT_MAX],
-        );
-        self.next_at(before, |offset| {
-            order.compare(arena.key(offset), key).is_ge()
-        })
+        let Some(target) = self.target(key, arena, order) else {
+            return 0;
+        };
+        self.first_not(|node| self.compare_key(node, &target, arena, order).is_lt())
     }
 
     /// The last node whose key is at or before `key`.
     #[must_use]
     pub fn seek_for_previous(&self, key: &[u8], arena: &Arena, order: &KeyOrder) -> u32 {
+        let Some(target) = self.target(key, arena, order) else {
+            return 0;
+        };
         self.descend(
-            |offset| order.compare(arena.key(offset), key).is_le(),
+            |node| self.compare_key(node, &target, arena, order).is_le(),
             &mut [0; HEIGHT_MAX],
         )
     }
@@ -182,18 +199,14 @@ impl SkipList {
     /// The newest entry of `key` with a sequence number of at most `snapshot`, or none.
     #[must_use]
     pub fn get(&self, key: &[u8], snapshot: SeqNo, arena: &Arena, order: &KeyOrder) -> EntryOffset {
-        let is_before = |offset| {
-            let (node_key, sequence) = arena.key_and_sequence(offset);
-            match order.compare(node_key, key) {
-                KeyOrdering::Less => true,
-                KeyOrdering::Equal => sequence > snapshot,
-                KeyOrdering::Greater => false,
-            }
+        let Some(target) = self.target(key, arena, order) else {
+            return EntryOffset::NONE;
         };
-        let before = self.descend(is_before, &mut [0; HEIGHT_MAX]);
-        let offset = self.offset(self.next_at(before, |offset| !is_before(offset)));
-        if !offset.is_none() && order.compare(arena.key(offset), key).is_eq() {
-            offset
+        // No offset is larger than this one: of equal sequence numbers none comes before.
+        let place = (snapshot, EntryOffset(u32::MAX));
+        let node = self.first_not(|node| self.is_before(node, &target, place, arena, order));
+        if node != 0 && self.compare_key(node, &target, arena, order).is_eq() {
+            self.offset(node)
         } else {
             EntryOffset::NONE
         }
@@ -211,11 +224,7 @@ impl SkipList {
     /// The last node for which `is_before` holds (0 when for none), given that it holds for a first part of the list.
     /// Stores the last such node of every level.
     #[inline]
-    fn descend(
-        &self,
-        is_before: impl Fn(EntryOffset) -> bool,
-        before: &mut [u32; HEIGHT_MAX],
-    ) -> u32 {
+    fn descend(&self, is_before: impl Fn(u32) -> bool, before: &mut [u32; HEIGHT_MAX]) -> u32 {
         let mut node = 0;
         let mut known_after = 0;
         for level in (0..HEIGHT_MAX).rev() {
@@ -225,7 +234,7 @@ impl SkipList {
                 if next == 0 || next == known_after {
                     break;
                 }
-                if !is_before(self.offset(next)) {
+                if !is_before(next) {
                     known_after = next;
                     break;
                 }
@@ -236,15 +245,65 @@ impl SkipList {
         node
     }
 
-    /// The first node after `node` for which `is_wanted` holds. Nodes that a writer linked in behind `node` since it was
-    /// found are passed over.
+    /// The first node for which `is_before` does not hold. Nodes that a writer links in while this searches may or may not
+    /// be seen.
     #[inline]
-    fn next_at(&self, node: u32, is_wanted: impl Fn(EntryOffset) -> bool) -> u32 {
-        let mut next = self.link(node, 0);
-        while next != 0 && !is_wanted(self.offset(next)) {
+    fn first_not(&self, is_before: impl Fn(u32) -> bool) -> u32 {
+        let last_before = self.descend(&is_before, &mut [0; HEIGHT_MAX]);
+        let mut next = self.link(last_before, 0);
+        while next != 0 && is_before(next) {
             next = self.link(next, 0);
         }
         next
+    }
+
+    /// True when `node` comes before the entry with the target's key, this sequence number and offset.
+    #[inline]
+    fn is_before(
+        &self,
+        node: u32,
+        target: &Target<'_>,
+        (sequence, offset): (SeqNo, EntryOffset),
+        arena: &Arena,
+        order: &KeyOrder,
+    ) -> bool {
+        match self.compare_key(node, target, arena, order) {
+            KeyOrdering::Less => true,
+            KeyOrdering::Equal => {
+                let other = self.offset(node);
+                let other_sequence = arena.key_and_sequence(other).1;
+                (other_sequence, other) > (sequence, offset)
+            }
+            KeyOrdering::Greater => false,
+        }
+    }
+
+    /// Compares the key of `node` with the target's.
+    #[inline]
+    fn compare_key(
+        &self,
+        node: u32,
+        target: &Target<'_>,
+        arena: &Arena,
+        order: &KeyOrder,
+    ) -> KeyOrdering {
+        // Relaxed, as for the offset: the link that led to the node was loaded with Acquire.
+        let head = self.heads[node as usize].load(Ordering::Relaxed);
+        head.cmp(&target.head)
+            .then_with(|| order.compare(arena.key(self.offset(node)), target.key))
+    }
+
+    /// What to compare the nodes' keys with when looking for `key`; `None` when there are no nodes.
+    #[inline]
+    fn target<'a>(&self, key: &'a [u8], arena: &Arena, order: &KeyOrder) -> Option<Target<'a>> {
+        // Who sees any node sees the first one inserted, whose key is the base of all heads.
+        (self.first() != 0).then(|| Target::new(key, self.base(arena), order))
+    }
+
+    /// The key inserted first.
+    #[inline]
+    fn base<'a>(&self, arena: &'a Arena) -> &'a [u8] {
+        arena.key(self.offset(1))
     }
 
     #[inline]
@@ -261,32 +320,44 @@ impl SkipList {
     }
 }
 
-/// The place of an entry in the order.
-struct EntryPlace<'a> {
-    offset: EntryOffset,
+/// A key that is looked for.
+struct Target<'a> {
     key: &'a [u8],
-    sequence: SeqNo,
+    /// 0 unless the order is bytewise.
+    head: u64,
 }
 
-impl<'a> EntryPlace<'a> {
-    fn of(offset: EntryOffset, arena: &'a Arena) -> Self {
-        let (key, sequence) = arena.key_and_sequence(offset);
-        Self {
-            offset,
-            key,
-            sequence,
-        }
-    }
-
-    /// True when the entry at `other` comes before this one.
+impl<'a> Target<'a> {
     #[inline]
-    fn is_after(&self, other: EntryOffset, arena: &Arena, order: &KeyOrder) -> bool {
-        let (key, sequence) = arena.key_and_sequence(other);
-        order
-            .compare(key, self.key)
-            .then_with(|| self.sequence.cmp(&sequence))
-            .then_with(|| self.offset.cmp(&other))
-            .is_lt()
+    fn new(key: &'a [u8], base: &[u8], order: &KeyOrder) -> Self {
+        let head = if order.is_bytewise() {
+            relative_head(key, base)
+        } else {
+            0
+        };
+        Self { key, head }
+    }
+}
+
+/// A number that sorts like `key` among keys in byte order, with regard to `base`: smaller head, smaller key; equal heads
+/// say nothing. From the highest bit: whether the key is at or after the base; how much of the base it shares (the more,
+/// the closer to the base, on either side); the 6 bytes that follow.
+#[inline]
+fn relative_head(key: &[u8], base: &[u8]) -> u64 {
+    const SHARED_BYTES_MAX: usize = 0x7fff;
+    let shared = key.iter().zip(base).take_while(|(k, b)| k == b).count();
+    let following = if shared < SHARED_BYTES_MAX {
+        head_of(key, shared) >> 16
+    } else {
+        0
+    };
+    let shared = shared.min(SHARED_BYTES_MAX);
+    if key == base {
+        1 << 63
+    } else if key < base {
+        ((shared as u64) << 48) | following
+    } else {
+        (1 << 63) | (((SHARED_BYTES_MAX - shared) as u64) << 48) | following
     }
 }
 

@@ -384,6 +384,16 @@ fn drop_hidden(
     let mut kept = 0;
     let mut start = 0;
     while start < items.len() {
+        let is_alone = items
+            .get(start + 1)
+            .is_none_or(|next| next.0 != items[start].0);
+        if is_alone && order.is_bytewise() {
+            // Told by the heads, without a look at the entry.
+            items[kept] = items[start];
+            kept += 1;
+            start += 1;
+            continue;
+        }
         let key = arena.key(items[start].1);
         let mut end = start + 1;
         while end < items.len()

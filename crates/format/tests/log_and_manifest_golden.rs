@@ -246,3 +246,34 @@ fn newer_golden_files_are_refused_as_newer() {
         assert!(dump_segment(&newer).starts_with("no segment: "));
     }
 }
+
+/// Goal: the worked examples in docs/formats are true. Method: each run of hex between two `..` of a page must stand in
+/// the golden file.
+#[test]
+fn the_worked_examples_are_parts_of_the_golden_files() {
+    for (page, file) in [
+        ("wal.md", "segment.wal"),
+        ("manifest.md", "MANIFEST-000007"),
+    ] {
+        let text = fs::read_to_string(golden("../../docs/formats").join(page)).expect("the page");
+        let golden = fs::read(golden(file)).expect("the golden file");
+        let (_, example) = text
+            .split_once("```hex\n")
+            .expect("the page has an example");
+        let (example, _) = example.split_once("```").expect("the example ends");
+        let mut run_count = 0;
+        for run in example.split("..") {
+            let hex = run.lines().filter_map(|line| line.split('|').next());
+            let bytes: Vec<u8> = hex
+                .flat_map(str::split_whitespace)
+                .map(|byte| u8::from_str_radix(byte, 16).expect("hex"))
+                .collect();
+            assert!(
+                golden.windows(bytes.len()).any(|part| part == bytes),
+                "{page}: {run}"
+            );
+            run_count += 1;
+        }
+        assert!(run_count > 0);
+    }
+}

@@ -1,31 +1,61 @@
 //! Open files by id, bounded: the part that the table cache and the value files share.
 //!
-//! A clock over the open handles: a look-up marks a handle, the hand takes marks away and closes the first unmarked
-//! handle that nobody holds. Handles in use are never closed, so their number may exceed the limit for as long as they
-//! are used. A handle is opened outside of the lock; of two threads that open the same one at the same time, one throws
-//! its own away.
+//! Clocks over the open handles, one for each shard: a look-up marks a handle, the hand takes marks away and closes the
+//! first unmarked handle that nobody holds. The limit holds over all shards. Handles in use are never closed, so their
+//! number may exceed the limit for as long as they are used. A handle is opened and closed outside of the locks; of two
+//! threads that open the same one at the same time, one throws its own away.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use kingtide_base::{FileId, StorageError, StorageResult};
 use kingtide_env::sync::Mutex;
+use kingtide_env::sync::atomic::{AtomicUsize, Ordering};
 
 /// The system's numbers for "this process has too many files open" and "this machine has".
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
+/// Readers of different files rarely wait for each other.
+const SHARDS: usize = 16;
 
 /// Open handles of one kind.
 #[derive(Debug)]
 pub struct Handles<H> {
     open_max: usize,
-    ring: Mutex<Ring<H>>,
+    /// Handles in all rings. Changed under the lock of the ring that changes; a reader without it may be behind by what
+    /// is under way, which costs a handle more or less for a moment. Relaxed: it publishes nothing.
+    open_count: AtomicUsize,
+    /// The ring where closing goes on. Relaxed: any ring will do.
+    next_shard: AtomicUsize,
+    shards: [Mutex<Ring<H>>; SHARDS],
+}
+
+/// Hashes file ids: one multiplication. Ids are ours, nobody chooses them to collide.
+#[derive(Debug, Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, id: u64) {
+        self.0 = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        // The map takes buckets from the low bits and tags from the high ones; a product has good high bits only.
+        self.0 ^ (self.0 >> 32)
+    }
 }
 
 #[derive(Debug)]
 struct Ring<H> {
     /// Where in `slots` the handle of a file is.
-    places: HashMap<FileId, usize>,
+    places: HashMap<FileId, usize, BuildHasherDefault<IdHasher>>,
     slots: Vec<Slot<H>>,
     hand: usize,
 }
@@ -42,18 +72,27 @@ impl<H> Handles<H> {
     pub fn new(open_max: usize) -> Self {
         Self {
             open_max: open_max.max(1),
-            ring: Mutex::new(Ring {
-                places: HashMap::new(),
-                slots: Vec::new(),
-                hand: 0,
+            open_count: AtomicUsize::new(0),
+            next_shard: AtomicUsize::new(0),
+            shards: std::array::from_fn(|_| {
+                Mutex::new(Ring {
+                    places: HashMap::default(),
+                    slots: Vec::new(),
+                    hand: 0,
+                })
             }),
         }
+    }
+
+    fn shard(&self, file: FileId) -> &Mutex<Ring<H>> {
+        &self.shards[(file.0 % SHARDS as u64) as usize]
     }
 
     /// The handle of `file`, opened with `open` when it is not open. When the system has no more files to give, idle
     /// handles are closed and `open` is called once more.
     pub fn get(&self, file: FileId, open: impl Fn() -> StorageResult<H>) -> StorageResult<Arc<H>> {
-        if let Some(handle) = self.ring.lock().look_up(file) {
+        let shard = self.shard(file);
+        if let Some(handle) = shard.lock().look_up(file) {
             return Ok(handle);
         }
         let handle = match open() {
@@ -61,39 +100,62 @@ impl<H> Handles<H> {
                 if matches!(source.raw_os_error(), Some(EMFILE | ENFILE)) =>
             {
                 // Half of them, so that the next few openings do not end here again.
-                let closed = {
-                    let mut ring = self.ring.lock();
-                    let keep = ring.slots.len() / 2;
-                    ring.close_idle(keep)
-                };
-                drop(closed);
+                self.close_idle(self.open_count() / 2);
                 open()?
             }
             other => other?,
         };
-        let mut ring = self.ring.lock();
-        if let Some(first) = ring.look_up(file) {
-            return Ok(first);
-        }
         let handle = Arc::new(handle);
-        ring.insert(file, Arc::clone(&handle));
-        let closed = ring.close_idle(self.open_max);
-        drop(ring);
-        drop(closed);
+        {
+            let mut ring = shard.lock();
+            if let Some(first) = ring.look_up(file) {
+                return Ok(first);
+            }
+            ring.insert(file, Arc::clone(&handle));
+            self.open_count.fetch_add(1, Ordering::Relaxed);
+        }
+        self.close_idle(self.open_max);
         Ok(handle)
     }
 
     /// Drops the handle of `file`; who uses it may go on.
     pub fn forget(&self, file: FileId) {
-        let mut ring = self.ring.lock();
+        let mut ring = self.shard(file).lock();
         let closed = ring.places.get(&file).copied().map(|at| ring.remove(at));
+        if closed.is_some() {
+            self.open_count.fetch_sub(1, Ordering::Relaxed);
+        }
         drop(ring);
         drop(closed);
     }
 
-    /// Handles in the ring.
+    /// Handles in the rings.
     pub fn open_count(&self) -> usize {
-        self.ring.lock().slots.len()
+        self.open_count.load(Ordering::Relaxed)
+    }
+
+    /// Closes idle handles until `keep` are left, or all that are left are in use.
+    fn close_idle(&self, keep: usize) {
+        // Two visits to each ring in vain: the first may only take marks away.
+        let mut visits_in_vain = 0;
+        while self.open_count() > keep && visits_in_vain < 2 * SHARDS {
+            let index = self.next_shard.fetch_add(1, Ordering::Relaxed) % SHARDS;
+            let closed = {
+                let mut ring = self.shards[index].lock();
+                let closed = ring.take_idle();
+                if closed.is_some() {
+                    self.open_count.fetch_sub(1, Ordering::Relaxed);
+                }
+                closed
+            };
+            visits_in_vain = if closed.is_some() {
+                0
+            } else {
+                visits_in_vain + 1
+            };
+            // Closing a file is a system call, made here without a lock.
+            drop(closed);
+        }
     }
 }
 
@@ -122,19 +184,12 @@ impl<H> Ring<H> {
         slot.handle
     }
 
-    /// Takes idle handles out until `keep` are left, or all that are left are in use. The caller drops them after the
-    /// lock: closing a file is a system call.
-    fn close_idle(&mut self, keep: usize) -> Vec<Arc<H>> {
-        let mut closed = Vec::new();
-        // Two rounds: the first may only take marks away.
-        let mut steps = 2 * self.slots.len();
-        while self.slots.len() > keep && steps > 0 {
-            steps -= 1;
-            self.hand = if self.hand < self.slots.len() {
-                self.hand
-            } else {
-                0
-            };
+    /// Moves the hand around once at most; takes out the first handle on the way that is idle and not marked.
+    fn take_idle(&mut self) -> Option<Arc<H>> {
+        for _ in 0..self.slots.len() {
+            if self.hand >= self.slots.len() {
+                self.hand = 0;
+            }
             let at = self.hand;
             let slot = &mut self.slots[at];
             if Arc::strong_count(&slot.handle) > 1 {
@@ -143,9 +198,9 @@ impl<H> Ring<H> {
                 slot.is_marked = false;
                 self.hand += 1;
             } else {
-                closed.push(self.remove(at));
+                return Some(self.remove(at));
             }
         }
-        closed
+        None
     }
 }

@@ -6,7 +6,8 @@ use kingtide_base::StorageResult;
 use kingtide_format::block::DataBlock;
 
 use crate::cursor::CursorUse;
-use crate::table::{Table, read_range};
+use crate::sections::read_range;
+use crate::table::Table;
 use kingtide_collections::BlockCache;
 
 /// What a scan reads at once, in bytes, and the most that a walking reader does.

@@ -22,7 +22,10 @@ use kingtide_format::{CodecId, ValueFileMeta};
 use crate::handles::Handles;
 use crate::names::{damaged, vlog_name, vlog_path};
 use crate::output::Output;
-use crate::table::{read_range, tail_error};
+use crate::sections::{read_range, tail_error};
+
+/// The longest record, in bytes: a value that does not compress.
+const RECORD_BYTES_MAX: u64 = (VALUE_BYTES_MAX + RECORD_HEADER_BYTES) as u64;
 
 /// Writes one value file. Dropping it without [`ValueLogBuilder::finish`] leaves an incomplete file to be removed.
 #[derive(Debug)]
@@ -156,6 +159,7 @@ impl ValueFiles {
         let (start, length) = (pointer.offset, u64::from(pointer.record_bytes));
         let end = start
             .checked_add(length)
+            .filter(|_| length <= RECORD_BYTES_MAX)
             .ok_or_else(|| StorageError::malformed(&**name, start, "impossible value pointer"))?;
         let bytes = read_range(&*value_file.file, name, start, end)?;
         let place = BlockPlace {

@@ -7,7 +7,8 @@ use kingtide_base::{FileId, SeqNo, StorageError, StorageResult, ValueRef};
 use kingtide_format::block::{BlockFault, DataBlock};
 use kingtide_format::{TableMeta, ValueFileUse};
 
-use crate::table::{Sections, Table};
+use crate::sections::Sections;
+use crate::table::Table;
 
 /// What a walk over the entries has seen.
 struct Walk {

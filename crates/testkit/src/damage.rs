@@ -200,14 +200,26 @@ impl Specimen {
     /// # Errors
     /// The violation, with the place.
     pub fn check_truncated(&self, path: &Path, bytes: usize) -> Checked<DamageTally> {
-        let env = self.copy();
         let mut content = self.env.read_file(path).unwrap_or_default();
         content.truncate(bytes);
-        env.write_file(path, &content)?;
+        self.check_replaced(path, &content)
+    }
+
+    /// Puts other bytes in the place of a file of a copy and checks what it shows.
+    ///
+    /// # Errors
+    /// The violation, with the place.
+    pub fn check_replaced(&self, path: &Path, content: &[u8]) -> Checked<DamageTally> {
+        let env = self.copy();
+        env.write_file(path, content)?;
         let outcome = no_panic(|| self.check_damaged(&env, path, false));
         world::power_off(&env);
         outcome.map_err(|violation| {
-            violation.within(format_args!("{} cut to {bytes} bytes", path.display()))
+            violation.within(format_args!(
+                "{} replaced by {} bytes",
+                path.display(),
+                content.len()
+            ))
         })
     }
 

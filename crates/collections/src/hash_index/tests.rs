@@ -93,7 +93,7 @@ mod loom_models {
     use super::*;
 
     /// Goal: who finds a slot finds its whole entry, and through it the older versions. Method: all interleavings of a
-    /// writer with two versions of one key and one of another, and two look-ups; loom watches the arena's memory.
+    /// writer that overwrites a key and adds another, and two look-ups; loom watches the arena's memory.
     #[test]
     fn loom_slots_publish_entries_and_chains() {
         loom::model(|| {
@@ -101,6 +101,13 @@ mod loom_models {
             let pool = ArenaPool::new(0);
             let (arena, mut writer) = Arena::new(&pool, 256);
             let index = Arc::new(HashIndex::new(4));
+            // All keys meet in one slot with one tag.
+            let put = |writer: &mut ArenaWriter, key: &[u8]| {
+                let probe = index.probe(5, key, &arena, &order).expect("has room");
+                let offset = append(writer, key, probe.newest);
+                index.publish(probe, 5, offset);
+            };
+            put(&mut writer, b"a");
             let reader = {
                 let (arena, index, order) = (Arc::clone(&arena), Arc::clone(&index), order.clone());
                 loom::thread::spawn(move || {
@@ -116,18 +123,14 @@ mod loom_models {
                         versions += 1;
                     }
                     assert!(newest.is_none());
-                    assert!(versions <= 2);
+                    assert!(versions == 1 || versions == 2);
                     if !second.is_none() {
                         assert_eq!(versions, 2);
                     }
                 })
             };
-            // All three keys meet in one slot with one tag.
-            for key in [b"a", b"a", b"b"] {
-                let probe = index.probe(5, key, &arena, &order).expect("has room");
-                let offset = append(&mut writer, key, probe.newest);
-                index.publish(probe, 5, offset);
-            }
+            put(&mut writer, b"a");
+            put(&mut writer, b"b");
             reader.join().expect("no reader fails");
         });
     }

@@ -20,13 +20,16 @@ pub(super) fn open(memtable: Arc<Memtable>, source: &Source) -> Box<dyn Cursor> 
     }
 }
 
+/// How many entries ahead of the walk a run fetches: entries that are neighbours in a run lie anywhere in the arena.
+const PREFETCH_ENTRIES: usize = 6;
+
 /// Positions of a source; 0 is "nowhere".
 trait Walk: Send {
     fn first(&self) -> usize;
     fn last(&self) -> usize;
     fn seek(&self, key: &[u8], memtable: &Memtable) -> usize;
     fn seek_for_previous(&self, key: &[u8], memtable: &Memtable) -> usize;
-    fn next(&self, position: usize) -> usize;
+    fn next(&self, position: usize, memtable: &Memtable) -> usize;
     fn previous(&self, position: usize, memtable: &Memtable) -> usize;
     fn offset(&self, position: usize) -> EntryOffset;
 }
@@ -57,11 +60,17 @@ impl Walk for RunWalk {
         self.0.upper_bound(key, &memtable.arena, &memtable.order)
     }
 
-    fn next(&self, position: usize) -> usize {
+    fn next(&self, position: usize, memtable: &Memtable) -> usize {
+        memtable
+            .arena
+            .prefetch(self.0.offset(position + PREFETCH_ENTRIES));
         self.position(position)
     }
 
-    fn previous(&self, position: usize, _: &Memtable) -> usize {
+    fn previous(&self, position: usize, memtable: &Memtable) -> usize {
+        memtable
+            .arena
+            .prefetch(self.0.offset(position.saturating_sub(PREFETCH_ENTRIES)));
         position - 1
     }
 
@@ -91,7 +100,7 @@ impl Walk for ListWalk {
             .seek_for_previous(key, &memtable.arena, &memtable.order) as usize
     }
 
-    fn next(&self, position: usize) -> usize {
+    fn next(&self, position: usize, _: &Memtable) -> usize {
         self.0.next(position as u32) as usize
     }
 
@@ -160,7 +169,7 @@ impl<W: Walk> Cursor for SourceCursor<W> {
         if self.position == 0 {
             return Ok(());
         }
-        self.go(self.walk.next(self.position))
+        self.go(self.walk.next(self.position, &self.memtable))
     }
 
     fn prev(&mut self) -> StorageResult<()> {

@@ -4,7 +4,8 @@
 //! compaction: a window of at most [`WINDOW_SOURCES_MAX`] neighbours is merged when it holds at least
 //! [`GROWTH_WANTED`] times the entries of its largest source, so an entry is moved a logarithmic number of times. Of such
 //! windows the one with the smallest largest source goes first. When there are more than [`SOURCES_WANTED`] sources all
-//! the same, less growth is accepted.
+//! the same, less growth is accepted. When merging has fallen behind by [`BACKLOG_SOURCES`], one call merges many
+//! windows, side by side, and exchanges the list once.
 
 use std::{ops::Range, sync::Arc};
 
@@ -20,6 +21,10 @@ const WINDOW_SOURCES_MAX: usize = 16;
 const GROWTH_WANTED: usize = 4;
 /// The number of sources that merges aim for.
 const SOURCES_WANTED: usize = 12;
+/// More sources than this are a backlog.
+const BACKLOG_SOURCES: usize = 128;
+/// The most windows of one call.
+const WINDOWS_MAX: usize = 64;
 
 impl Memtable {
     /// Merges some sources into one if that is worth it, while others read and write; answers whether it did. To be called
@@ -37,26 +42,56 @@ impl Memtable {
             .iter()
             .map(|source| source.is_frozen().then(|| source.len()))
             .collect();
-        let Some(window) = choose_window(&sizes) else {
+        let windows = choose_windows(&sizes);
+        if windows.is_empty() {
             return false;
-        };
-        let inputs: Vec<RunSource<'_>> = sources[window.clone()]
+        }
+        let replacements: Vec<(Range<usize>, Source)> = windows
+            .into_iter()
+            .map(|window| {
+                let merged = self.merge_sources(&sources[window.clone()], snapshots);
+                (window, Source::Run(Arc::new(merged)))
+            })
+            .collect();
+        let _writer = self.writer.lock();
+        // Sources are only appended but by merges, and this is the only merge: the windows are where they were.
+        self.sources.replace(replacements);
+        true
+    }
+
+    fn merge_sources(&self, sources: &[Source], snapshots: &[SeqNo]) -> SortedRun {
+        let inputs: Vec<RunSource<'_>> = sources
             .iter()
             .map(|source| match source {
                 Source::Run(run) => RunSource::Run(run),
                 Source::List(list) => RunSource::List(list),
             })
             .collect();
-        let merged = SortedRun::merge(&inputs, &self.arena, &self.order, snapshots);
-        let _writer = self.writer.lock();
-        // Sources are only appended but by merges, and this is the only merge: the window is where it was.
-        self.sources
-            .replace(window.start, window.len(), Source::Run(Arc::new(merged)));
-        true
+        SortedRun::merge(&inputs, &self.arena, &self.order, snapshots)
     }
 }
 
-/// The sources to merge, of the given sizes (`None`: not to be merged), oldest first.
+/// The windows to merge now, ascending and apart. Sizes as for [`choose_window`].
+fn choose_windows(sizes: &[Option<usize>]) -> Vec<Range<usize>> {
+    let mut windows = Vec::new();
+    let mut start = 0;
+    while sizes.len() > BACKLOG_SOURCES && start < sizes.len() && windows.len() < WINDOWS_MAX {
+        let end = sizes.len().min(start + WINDOW_SOURCES_MAX);
+        match cheapest_window(&sizes[start..end], GROWTH_WANTED) {
+            Some(window) => {
+                windows.push(start + window.start..start + window.end);
+                start += window.end;
+            }
+            None => start = end,
+        }
+    }
+    if windows.is_empty() {
+        windows.extend(choose_window(sizes));
+    }
+    windows
+}
+
+/// The one window to merge first, of sources of the given sizes (`None`: not to be merged), oldest first.
 fn choose_window(sizes: &[Option<usize>]) -> Option<Range<usize>> {
     if let Some(window) = cheapest_window(sizes, GROWTH_WANTED) {
         return Some(window);
@@ -127,6 +162,23 @@ mod tests {
         assert_eq!(choose_window(&sizes), None);
         let sizes = [Some(10), None, Some(10), Some(10), Some(10), Some(10)];
         assert_eq!(choose_window(&sizes), Some(2..6));
+    }
+
+    #[test]
+    fn a_backlog_is_merged_in_many_windows_at_once() {
+        let mut sizes = vec![Some(32); 1000];
+        sizes[500] = None;
+        let windows = choose_windows(&sizes);
+        assert!(windows.len() > 55 && windows.len() <= WINDOWS_MAX);
+        assert!(windows.is_sorted_by(|left, right| left.end <= right.start));
+        assert!(windows.iter().all(|window| !window.contains(&500)));
+        // Where nothing grows well, one window is merged all the same.
+        let shrinking: Vec<_> = (0..200)
+            .map(|index| Some(1_usize << (60 - index / 4)))
+            .collect();
+        assert_eq!(choose_windows(&shrinking[..60]).len(), 1);
+        let steep: Vec<_> = (0..60).rev().map(|bit| Some(1_usize << bit)).collect();
+        assert_eq!(choose_windows(&steep), vec![Range { start: 58, end: 60 }]);
     }
 
     /// Goal: the number of sources stays small and entries are moved rarely, whatever the commits' sizes. Method: play a

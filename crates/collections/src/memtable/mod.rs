@@ -160,6 +160,15 @@ impl Memtable {
             && entries <= free_keys
     }
 
+    /// Asks the processor to fetch what a read or an insertion of the key with `hash` looks at first. Worth it when there is
+    /// something else to do before, such as waiting for the commit lock.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        if let Some(index) = &self.index {
+            index.prefetch(hash);
+        }
+    }
+
     /// The newest version of `key` with a sequence number of at most `snapshot`. `hash` is the key's by the family's
     /// order; without it, it is computed where it is of use.
     #[must_use]

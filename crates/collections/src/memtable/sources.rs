@@ -4,7 +4,10 @@
 //! array, or one in which neighbours were merged, is replaced by another one; readers keep the array they began with.
 //! Both changes are made under the memtable's writer lock, so they never meet.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
 use kingtide_env::sync::atomic::{AtomicUsize, Ordering};
 
@@ -120,12 +123,14 @@ impl SourceList {
         }
     }
 
-    /// Replaces the `count` sources from `start` on by `merged` (leaves it out when it is empty). For the holder of the
-    /// writer lock.
-    pub(super) fn replace(&self, start: usize, count: usize, merged: Source) {
+    /// Replaces each range of sources by one source (or by nothing, when that is empty). The ranges are ascending, apart
+    /// and within the list. For the holder of the writer lock.
+    pub(super) fn replace(&self, replacements: Vec<(Range<usize>, Source)>) {
         let mut sources = self.snapshot();
-        let merged = (!merged.is_empty()).then_some(merged);
-        drop(sources.splice(start..start + count, merged));
+        for (range, merged) in replacements.into_iter().rev() {
+            let merged = (!merged.is_empty()).then_some(merged);
+            drop(sources.splice(range, merged));
+        }
         self.array
             .set(SourceArray::new(sources.into_iter(), SLOTS_MIN));
     }

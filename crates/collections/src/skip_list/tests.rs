@@ -1,6 +1,6 @@
 use kingtide_base::{EntryKind, KeyOrder, SeqNo};
 
-use super::{HEIGHT_MAX, SkipList, height_of};
+use super::{HEIGHT_MAX, SkipList, height_of, relative_head};
 use crate::arena::{Arena, ArenaPool, ArenaWriter, EntryOffset, NewEntry};
 
 fn append(writer: &mut ArenaWriter, key: &[u8], sequence: u64) -> EntryOffset {
@@ -33,6 +33,42 @@ fn heights_are_those_of_a_skip_list() {
         counts[height_of(node, 4096)] += 1;
     }
     assert_eq!(counts, [0, 3072, 768, 192, 48, 12, 3, 1]);
+}
+
+/// Goal: heads sort like keys, whatever the base. Method: all pairs of awkward keys, with each as the base.
+#[test]
+fn heads_sort_like_keys() {
+    let mut keys: Vec<Vec<u8>> = vec![Vec::new(), vec![0], vec![0; 9], vec![0xff; 9], vec![0xff]];
+    for text in [
+        "user1",
+        "user10",
+        "user2",
+        "user20000009",
+        "user20000010",
+        "u",
+        "v",
+        "userz",
+    ] {
+        keys.push(text.as_bytes().to_vec());
+        keys.push([text.as_bytes(), &[0]].concat());
+    }
+    // Around the longest shared part that a head can express.
+    for bytes in [0x7ffe, 0x7fff, 0x8000, 0x9000] {
+        for last in [0, b'a', b'b', 0xff] {
+            keys.push([&vec![b'a'; bytes][..], &[last]].concat());
+        }
+    }
+    for base in &keys {
+        for left in &keys {
+            for right in &keys {
+                let heads = relative_head(left, base).cmp(&relative_head(right, base));
+                if heads.is_ne() {
+                    assert_eq!(heads, left.cmp(right), "{left:?} {right:?} {base:?}");
+                }
+            }
+        }
+    }
+    assert!(relative_head(b"user12", b"user99") < relative_head(b"user13", b"user99"));
 }
 
 #[cfg(not(loom))]
@@ -161,8 +197,9 @@ mod loom_models {
 
     use super::*;
 
-    /// Goal: a node is seen whole or not at all, whatever level led to it. Method: all interleavings of insertions before,
-    /// between and after, and a reader that walks and seeks; loom watches the arena's memory.
+    /// Goal: a node is seen whole or not at all, whatever level led to it, from the first one on. Method: all interleavings of
+    /// insertions into an empty list, before and after the first, and a reader that seeks and walks; loom watches the
+    /// arena's memory.
     #[test]
     fn loom_nodes_are_seen_whole() {
         loom::model(|| {
@@ -170,23 +207,25 @@ mod loom_models {
             let pool = ArenaPool::new(0);
             let (arena, mut writer) = Arena::new(&pool, 128);
             let list = Arc::new(SkipList::new(3));
-            let offset = append(&mut writer, b"m", 1);
-            assert!(list.insert(offset, &arena, &order));
             let reader = {
                 let (arena, list, order) = (Arc::clone(&arena), Arc::clone(&list), order.clone());
                 loom::thread::spawn(move || {
+                    let key_of = |node| arena.key(list.offset(node));
+                    let sought = list.seek(b"m", &arena, &order);
+                    // The key was inserted first: there is no other at or after it without it.
+                    assert!(sought == 0 || key_of(sought) == b"m");
                     let len = list.len();
                     let keys: Vec<&[u8]> = list.offsets().map(|offset| arena.key(offset)).collect();
                     assert!(keys.len() >= len);
                     assert!(keys.is_sorted_by(|left, right| left < right));
-                    let node = list.seek(b"m", &arena, &order);
-                    assert_eq!(arena.key(list.offset(node)), b"m");
-                    let last = list.last();
-                    assert!(arena.key(list.offset(last)) >= &b"m"[..]);
+                    if keys.contains(&&b"z"[..]) {
+                        assert_eq!(key_of(list.seek(b"n", &arena, &order)), b"z");
+                        assert_eq!(key_of(list.last()), b"z");
+                    }
                 })
             };
-            for key in [b"a", b"z"] {
-                let offset = append(&mut writer, key, 2);
+            for key in [b"m", b"a", b"z"] {
+                let offset = append(&mut writer, key, 1);
                 assert!(list.insert(offset, &arena, &order));
             }
             reader.join().expect("no reader fails");

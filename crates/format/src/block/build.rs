@@ -2,7 +2,8 @@
 
 use kingtide_base::{EntryRef, ValueRef, write_varint};
 
-use super::data::{ENTRIES_MAX, SEPARATED_BIT};
+use super::columns::ENTRIES_MAX;
+use super::data::SEPARATED_BIT;
 use super::{BlockKind, BlockPlace, begin_block, compress_if_smaller, encode_pointer, end_block};
 use crate::CodecId;
 

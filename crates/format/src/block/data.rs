@@ -25,79 +25,20 @@
 
 use std::ops::Range;
 
-use kingtide_base::{
-    ByteReader, EntryKind, FileId, SeqNo, Truncated, ValuePointer, ValueRef, write_varint,
-};
+use kingtide_base::{EntryKind, FileId, SeqNo, ValueRef};
 
-use super::{BLOCK_HEADER_BYTES, BlockFault, BlockKind, BlockPlace, codec, open_block};
+use super::columns::Columns;
+use super::pointer::decode_pointer;
+use super::{BlockFault, BlockKind, BlockPlace, codec, open_block};
 use crate::CodecId;
 
 /// The bit of a kind byte that says that the value is a pointer.
 pub(super) const SEPARATED_BIT: u8 = 0x80;
-/// The most entries of one block.
-pub(super) const ENTRIES_MAX: usize = u16::MAX as usize;
-
 /// A verified data block in its stored form: keys and metadata raw, values as the file has them.
 #[derive(Debug)]
 pub struct DataBlock {
     bytes: Box<[u8]>,
     columns: Columns,
-}
-
-/// Where the columns of a block begin, and how wide their cells are. Offsets are from the start of the block.
-#[derive(Clone, Copy, Debug)]
-struct Columns {
-    entries: u32,
-    /// 0 when all middles have `key_width` bytes.
-    key_ends_width: u8,
-    sequence_width: u8,
-    expiry_width: u8,
-    /// 0 when all values have `value_width` bytes.
-    value_ends_width: u8,
-    /// The kind byte of all entries, or 0 when there is a column.
-    kind: u8,
-    codec: CodecId,
-    sequence_min: u64,
-    prefix: u32,
-    suffix: u32,
-    key_ends: u32,
-    keys: u32,
-    key_width: u32,
-    kinds: u32,
-    sequences: u32,
-    expiries: u32,
-    value_ends: u32,
-    value_width: u32,
-    values: u32,
-    values_raw_bytes: u32,
-}
-
-/// Cuts consecutive columns off the payload, checking that each lies inside.
-struct Cutter {
-    position: usize,
-    end: usize,
-}
-
-impl Cutter {
-    fn cut(&mut self, cells: usize, width: usize) -> Result<u32, BlockFault> {
-        const FAULT: BlockFault = BlockFault::malformed("column reaches beyond its block");
-        let start = self.position;
-        let bytes = cells.checked_mul(width).ok_or(FAULT)?;
-        self.position = start.checked_add(bytes).ok_or(FAULT)?;
-        if self.position > self.end {
-            return Err(FAULT);
-        }
-        u32::try_from(start).map_err(|_| FAULT)
-    }
-}
-
-const fn width_of_code(code: u8) -> Option<u8> {
-    match code {
-        0 => Some(0),
-        1 => Some(2),
-        2 => Some(4),
-        _ => None,
-    }
 }
 
 impl DataBlock {
@@ -272,6 +213,12 @@ impl DataBlock {
         (self.columns.key_ends_width == 0).then_some(self.columns.key_width as usize)
     }
 
+    /// The block from the key column on.
+    #[inline]
+    pub(super) fn fixed_keys(&self) -> &[u8] {
+        &self.bytes[self.columns.keys as usize..]
+    }
+
     /// Replaces the content of `target` by the key of entry `index`.
     pub fn copy_key(&self, index: usize, target: &mut Vec<u8>) {
         target.clear();
@@ -373,6 +320,35 @@ impl DataBlock {
         )
     }
 
+    /// The columns in the order in which they lie, by name and extent within the block; for dumps.
+    pub(crate) fn columns(&self) -> [(&'static str, Range<usize>); 9] {
+        let columns = &self.columns;
+        let starts = [
+            columns.prefix,
+            columns.suffix,
+            columns.key_ends,
+            columns.keys,
+            columns.kinds,
+            columns.sequences,
+            columns.expiries,
+            columns.value_ends,
+            columns.values,
+            self.bytes.len() as u32,
+        ];
+        let names = [
+            "prefix",
+            "suffix",
+            "key ends",
+            "keys",
+            "kinds",
+            "sequences",
+            "expiries",
+            "value ends",
+            "values",
+        ];
+        std::array::from_fn(|i| (names[i], starts[i] as usize..starts[i + 1] as usize))
+    }
+
     /// The value of entry `index`, given the raw value column.
     ///
     /// # Errors
@@ -387,139 +363,5 @@ impl DataBlock {
         } else {
             Ok(ValueRef::Inline(bytes))
         }
-    }
-}
-
-impl Columns {
-    fn decode(bytes: &[u8], codec: CodecId, values_raw_bytes: u32) -> Result<Self, BlockFault> {
-        let payload = bytes
-            .get(BLOCK_HEADER_BYTES..)
-            .ok_or(BlockFault::malformed("block shorter than its header"))?;
-        let mut reader = ByteReader::new(payload);
-        let mut columns = Self::decode_shape(&mut reader, codec, values_raw_bytes)
-            .map_err(|Truncated| BlockFault::malformed("column header"))?;
-        let mut cutter = Cutter {
-            position: bytes.len() - reader.rest().len(),
-            end: bytes.len(),
-        };
-        let entries = columns.entries as usize;
-        // Until here the fields hold lengths; now they become offsets.
-        columns.prefix = cutter.cut(columns.prefix as usize, 1)?;
-        columns.suffix = cutter.cut(columns.suffix as usize, 1)?;
-        columns.key_ends = cutter.cut(entries, columns.key_ends_width.into())?;
-        let middles = if columns.key_ends_width == 0 {
-            entries
-        } else {
-            1
-        };
-        columns.keys = cutter.cut(middles, columns.key_width as usize)?;
-        columns.kinds = cutter.cut(entries, usize::from(columns.kind == 0))?;
-        columns.sequences = cutter.cut(entries, columns.sequence_width.into())?;
-        columns.expiries = cutter.cut(entries, columns.expiry_width.into())?;
-        columns.value_ends = cutter.cut(entries, columns.value_ends_width.into())?;
-        columns.values = cutter.cut(0, 1)?;
-        let stored = cutter.end - cutter.position;
-        let raw_bytes = values_raw_bytes as usize;
-        if codec == CodecId::None && stored != raw_bytes {
-            return Err(BlockFault::mismatch(
-                "value column length",
-                u64::from(values_raw_bytes),
-                stored as u64,
-            ));
-        }
-        if columns.value_ends_width == 0
-            && entries.checked_mul(columns.value_width as usize) != Some(raw_bytes)
-        {
-            return Err(BlockFault::malformed("value length"));
-        }
-        Ok(columns)
-    }
-
-    /// Reads the head of the payload. The offsets of the result hold lengths where they are known, else 0.
-    fn decode_shape(
-        reader: &mut ByteReader<'_>,
-        codec: CodecId,
-        values_raw_bytes: u32,
-    ) -> Result<Self, Truncated> {
-        let entries = reader.length(ENTRIES_MAX)?;
-        let shape = reader.u8()?;
-        let sequence_width = reader.u8()?;
-        let key_ends_width = width_of_code(shape & 3).ok_or(Truncated)?;
-        let value_ends_width = width_of_code((shape >> 3) & 3).ok_or(Truncated)?;
-        // Expiries are u32 or u64: twice the width of the same code for ends.
-        let expiry_width = width_of_code((shape >> 5) & 3).ok_or(Truncated)? * 2;
-        let has_kinds = shape & 4 != 0;
-        let kind = if has_kinds { 0 } else { reader.u8()? };
-        if entries == 0
-            || shape & 0x80 != 0
-            || !matches!(sequence_width, 0 | 1 | 2 | 4 | 8)
-            || (!has_kinds && kind == 0)
-        {
-            return Err(Truncated);
-        }
-        let length = |reader: &mut ByteReader<'_>| reader.length(codec::RAW_BYTES_MAX);
-        let sequence_min = reader.varint()?;
-        let prefix = length(reader)? as u32;
-        let suffix = length(reader)? as u32;
-        let key_width = length(reader)? as u32;
-        let value_width = if value_ends_width == 0 {
-            length(reader)? as u32
-        } else {
-            0
-        };
-        if suffix != 0 && key_ends_width != 0 {
-            return Err(Truncated);
-        }
-        Ok(Self {
-            entries: entries as u32,
-            key_ends_width,
-            sequence_width,
-            expiry_width,
-            value_ends_width,
-            kind,
-            codec,
-            sequence_min,
-            prefix,
-            suffix,
-            key_ends: 0,
-            keys: 0,
-            key_width,
-            kinds: 0,
-            sequences: 0,
-            expiries: 0,
-            value_ends: 0,
-            value_width,
-            values: 0,
-            values_raw_bytes,
-        })
-    }
-}
-
-/// Appends a pointer as the value column stores it: four varints.
-pub fn encode_pointer(target: &mut Vec<u8>, pointer: &ValuePointer) {
-    write_varint(target, pointer.file.0);
-    write_varint(target, pointer.offset);
-    write_varint(target, pointer.record_bytes.into());
-    write_varint(target, pointer.value_bytes.into());
-}
-
-/// Reads back what [`encode_pointer`] wrote; `bytes` must hold nothing else.
-///
-/// # Errors
-/// When the bytes are not one pointer.
-pub fn decode_pointer(bytes: &[u8]) -> Result<ValuePointer, BlockFault> {
-    const FAULT: BlockFault = BlockFault::malformed("malformed value pointer");
-    let mut reader = ByteReader::new(bytes);
-    let mut number = || reader.varint().map_err(|Truncated| FAULT);
-    let pointer = ValuePointer {
-        file: FileId(number()?),
-        offset: number()?,
-        record_bytes: u32::try_from(number()?).map_err(|_| FAULT)?,
-        value_bytes: u32::try_from(number()?).map_err(|_| FAULT)?,
-    };
-    if reader.is_empty() {
-        Ok(pointer)
-    } else {
-        Err(FAULT)
     }
 }

@@ -1,20 +1,25 @@
 //! The blocks of a klog file and the compression of blocks and values. `docs/formats/klog.md` is the specification.
 
+mod annotate;
 mod build;
 mod codec;
+mod columns;
 mod data;
 mod fault;
 mod header;
+mod pointer;
 mod search;
 
+pub(crate) use annotate::{Annotated, readable};
 pub use build::DataBlockBuilder;
 pub use codec::{RAW_BYTES_MAX, compress, compress_if_smaller, decompress};
-pub use data::{DataBlock, decode_pointer, encode_pointer};
+pub use data::DataBlock;
 pub use fault::BlockFault;
 pub use header::{
     BLOCK_HEADER_BYTES, BlockHeader, BlockKind, BlockPlace, begin_block, end_block, open_block,
     open_section, write_section,
 };
+pub use pointer::{decode_pointer, encode_pointer};
 
 #[cfg(test)]
 mod tests;

@@ -1,1 +1,127 @@
+//! Index, properties and footer against truncated and changed input.
 
+use kingtide_base::{FileId, SeqNo};
+
+use super::*;
+use crate::{CodecId, TableMeta, ValueFileUse};
+
+fn meta() -> TableMeta {
+    TableMeta {
+        file: FileId(4),
+        file_bytes: 0,
+        footer_checksum: 0,
+        smallest: b"a".to_vec(),
+        largest: b"zz".to_vec(),
+        sequence_min: SeqNo(1),
+        sequence_max: SeqNo::MAX,
+        entries: 12,
+        tombstones: 3,
+        raw_bytes: 1 << 40,
+        value_files: vec![
+            ValueFileUse {
+                file: FileId(1),
+                records: 2,
+                bytes: 3,
+            },
+            ValueFileUse {
+                file: FileId(9),
+                records: 200,
+                bytes: 300_000,
+            },
+        ],
+    }
+}
+
+#[test]
+fn properties_survive_a_round_trip_and_truncations_are_refused() {
+    let payload = encode_properties(&meta(), "memcmp");
+    let decoded = decode_properties(&payload, FileId(4)).expect("intact");
+    assert_eq!(decoded, ("memcmp".to_owned(), meta()));
+    for cut in 0..payload.len() {
+        assert!(decode_properties(&payload[..cut], FileId(4)).is_err());
+    }
+    for at in 0..payload.len() {
+        for value in [0, 0x7f, 0x80, 0xff] {
+            let mut bytes = payload.clone();
+            bytes[at] = value;
+            let _ = decode_properties(&bytes, FileId(4));
+        }
+    }
+}
+
+fn read_index(payload: &[u8]) -> Result<Vec<(u64, Vec<u8>)>, kingtide_base::Truncated> {
+    let mut reader = IndexReader::new(payload)?;
+    let mut blocks = Vec::new();
+    while let Some(entry) = reader.next_block()? {
+        blocks.push((entry.block_bytes, entry.separator.to_vec()));
+    }
+    Ok(blocks)
+}
+
+#[test]
+fn an_index_survives_a_round_trip_and_truncations_are_refused() {
+    let blocks: Vec<(u64, Vec<u8>)> = [&b"ab"[..], b"abc", b"abd", b"b", b"", b"bcd"]
+        .iter()
+        .zip(500..)
+        .map(|(separator, bytes)| (bytes, separator.to_vec()))
+        .collect();
+    let mut builder = IndexBuilder::new();
+    for (bytes, separator) in &blocks {
+        builder.add(*bytes, separator);
+    }
+    assert_eq!(builder.blocks(), 6);
+    let payload = builder.finish();
+    assert_eq!(read_index(&payload), Ok(blocks));
+    for cut in 0..payload.len() {
+        assert!(read_index(&payload[..cut]).is_err());
+    }
+    let mut longer = payload.clone();
+    longer.push(0);
+    assert!(read_index(&longer).is_err());
+    for at in 0..payload.len() {
+        for value in [0, 0x7f, 0x80, 0xff] {
+            let mut bytes = payload.clone();
+            bytes[at] = value;
+            let _ = read_index(&bytes);
+        }
+    }
+}
+
+#[test]
+fn a_footer_fails_with_every_changed_bit_in_another_file_and_at_another_offset() {
+    let footer = KlogFooter {
+        index_offset: 100,
+        filter_offset: 200,
+        properties_offset: 300,
+        index_checksum: 1,
+        filter_checksum: 2,
+        properties_checksum: 3,
+        blocks: 4,
+        codec: CodecId::Zstd,
+    };
+    let (bytes, sum) = footer.encode(FileId(4), 400);
+    let file_bytes = 400 + bytes.len() as u64;
+    assert_eq!(
+        KlogFooter::decode(&bytes, FileId(4), file_bytes),
+        Ok((footer, sum))
+    );
+    assert!(KlogFooter::decode(&bytes, FileId(5), file_bytes).is_err());
+    assert!(KlogFooter::decode(&bytes, FileId(4), file_bytes + 1).is_err());
+    for bit in 0..bytes.len() * 8 {
+        let mut changed = bytes.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        let answer = KlogFooter::decode(&changed, FileId(4), file_bytes);
+        assert!(matches!(answer, Err(TailFault::Damaged(_))), "bit {bit}");
+    }
+    for cut in 0..bytes.len() {
+        assert!(KlogFooter::decode(&bytes[..cut], FileId(4), file_bytes).is_err());
+    }
+}
+
+#[test]
+fn dumps_of_garbage_say_what_is_wrong() {
+    for bytes in [&b""[..], b"garbage", &[0xff; 200]] {
+        assert!(dump_klog(bytes, FileId(1)).contains("FAULT"));
+        assert!(crate::vlog::dump_vlog(bytes, FileId(1)).contains("FAULT"));
+    }
+}

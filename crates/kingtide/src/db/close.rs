@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kingtide_env::sync::atomic::Ordering;
 use kingtide_format::Edit;
 
-use super::families::flush;
+use super::families::{flush, flush_sealed};
 use crate::{background::Background, engine::Engine, error::Result};
 
 /// Closes the engine; a second call does nothing. Bounded: running merges end at their next checkpoint.
@@ -37,9 +37,13 @@ fn settle(engine: &Arc<Engine>) -> Result<()> {
 
 /// Flushes everything, and ends the log when nothing in it is needed any more.
 fn empty_log(engine: &Arc<Engine>) -> Result<()> {
-    for family in engine.families.all() {
-        // The stall's limit is for writers that would fill more memtables; there are none any more.
-        flush(engine, &family)?;
+    let families = engine.families.all();
+    // First what waits already, in all families: they share the room for sealed memtables.
+    for family in &families {
+        flush_sealed(engine, family)?;
+    }
+    for family in &families {
+        flush(engine, family)?;
     }
     let needed = engine.log_needed(None);
     let ends = {

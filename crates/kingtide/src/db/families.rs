@@ -210,11 +210,19 @@ pub(super) fn clone_family(engine: &Engine, from: &str, to: &str) -> Result<Arc<
 pub(super) fn flush(engine: &Engine, family: &Arc<Family>) -> Result<()> {
     engine.check_family(family)?;
     let active = Arc::clone(&family.load().active);
+    // First what waits already: sealing another one may need its room.
+    flush_sealed(engine, family)?;
     if !active.table.is_empty() {
         engine.pipeline.rotate(family, &active, (0, 0))?;
     }
-    while !family.load().sealed.is_empty() {
-        flush_oldest(engine, family)?;
-    }
+    flush_sealed(engine, family)
+}
+
+/// Writes the sealed memtables of `family` to tables.
+///
+/// # Errors
+/// What flushing answers.
+pub(super) fn flush_sealed(engine: &Engine, family: &Arc<Family>) -> Result<()> {
+    while flush_oldest(engine, family)? {}
     Ok(())
 }

@@ -394,11 +394,15 @@ impl Db {
         self.flush(family)?;
         loop {
             self.shared.background.wait_idle()?;
+            if family.family.load().version.is_empty() {
+                return Ok(());
+            }
             let engine = self.engine();
             let is_closed = || engine.check_open().is_err();
             match merge_once(engine, &family.family, Wanted::All, &is_closed)? {
-                MergeOutcome::Merged => {}
-                MergeOutcome::Nothing => return Ok(()),
+                MergeOutcome::Merged => return Ok(()),
+                // Tables were busy again: a background merge was faster.
+                MergeOutcome::Nothing => {}
                 MergeOutcome::Cancelled => return engine.check_open(),
             }
         }

@@ -8,7 +8,7 @@ mod live;
 
 use std::sync::Arc;
 
-use kingtide_base::{FileId, StorageError, StorageResult, ValuePointer};
+use kingtide_base::{FileId, KeyOrder, StorageError, StorageResult, ValuePointer};
 use kingtide_collections::BlockCache;
 use kingtide_env::{
     Directory, File, OpenMode,
@@ -125,6 +125,19 @@ impl Files {
         remove(self.vlog.as_ref(), &name, "vlog")
     }
 
+    /// The separated value of `key`, checked against the key as `order` identifies it.
+    ///
+    /// # Errors
+    /// When storage fails, or what is there is not the value of `key`.
+    pub(crate) fn read_value(
+        &self,
+        pointer: &ValuePointer,
+        key: &[u8],
+        order: &KeyOrder,
+    ) -> StorageResult<Vec<u8>> {
+        self.values.read(pointer, &order.identity(key))
+    }
+
     /// Removes tables that nobody can read any more, and answers the value files that no table points to since. Those
     /// must leave the manifest before they are removed.
     pub(crate) fn sweep_tables(&self) -> Vec<FileId> {
@@ -140,9 +153,15 @@ impl Files {
     }
 }
 
-impl ValueSource for Files {
+/// Reads the separated values of one family, whose order says which spellings of a key are the same key.
+pub(crate) struct FamilyValues {
+    pub(crate) files: Arc<Files>,
+    pub(crate) order: KeyOrder,
+}
+
+impl ValueSource for FamilyValues {
     fn read(&self, pointer: &ValuePointer, key: &[u8]) -> StorageResult<Vec<u8>> {
-        self.values.read(pointer, key)
+        self.files.read_value(pointer, key, &self.order)
     }
 }
 

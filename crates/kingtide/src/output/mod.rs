@@ -229,7 +229,7 @@ impl<'a> TableWriter<'a> {
                 self.values.insert(ValueLogBuilder::new(file, id, codec))
             }
         };
-        values.append(&self.key, value)
+        values.append(&self.family.order.identity(&self.key), value)
     }
 
     fn open_table(&mut self) -> StorageResult<()> {

@@ -3,18 +3,16 @@
 
 use std::sync::Arc;
 
-use kingtide_base::{EntryKind, SeqNo, StorageError, ValuePointer};
+use kingtide_base::{EntryKind, KeyOrder, SeqNo, StorageError, ValuePointer};
 use kingtide_collections::{EntryOffset, Memtable};
 use kingtide_table::{BlockValue, TableValue};
 
-use super::{
-    iter::{mvcc::is_expired, owned::ValueSource},
-    value::Value,
-};
+use super::{iter::mvcc::is_expired, value::Value};
 use crate::{
     error::Result,
     family::{Family, SuperVersion},
     files::Files,
+    version::Version,
 };
 
 /// What a read sees.
@@ -51,11 +49,11 @@ impl Found {
     ///
     /// # Errors
     /// When reading fails.
-    pub(crate) fn into_value(self, files: &Files, key: &[u8]) -> Result<Value> {
+    pub(crate) fn into_value(self, files: &Files, key: &[u8], order: &KeyOrder) -> Result<Value> {
         Ok(match self {
             Self::Memory(memtable, offset) => Value::pinned(memtable, offset.0 as usize),
             Self::Block(block) => Value::in_block(block),
-            Self::Separated(pointer) => Value::owned(files.read(&pointer, key)?),
+            Self::Separated(pointer) => Value::owned(files.read_value(&pointer, key, order)?),
         })
     }
 }
@@ -98,6 +96,31 @@ pub(crate) fn find(
                     TableValue::Inline(value) => Found::Block(value),
                     TableValue::Separated(pointer) => Found::Separated(pointer),
                 }));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The newest version of `key`, given with its hash, in the tables of `version`; `None` when it is not newer than
+/// `newer_than` for sure, which most tables tell without being read.
+///
+/// # Errors
+/// When reading fails.
+pub(crate) fn newest_in_tables(
+    (family, files): (&Family, &Files),
+    version: &Version,
+    (key, hash): (&[u8], Option<u64>),
+    newer_than: SeqNo,
+) -> Result<Option<SeqNo>> {
+    for level in 1..=version.depth() {
+        for meta in version.tables_for_key(level, key) {
+            if meta.sequence_max <= newer_than {
+                continue;
+            }
+            let table = files.tables.get(meta, &family.order)?;
+            if let Some(entry) = table.get(key, hash, SeqNo::MAX, &files.blocks)? {
+                return Ok(Some(entry.sequence));
             }
         }
     }

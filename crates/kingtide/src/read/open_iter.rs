@@ -9,10 +9,14 @@ use kingtide_table::{CursorUse, LevelCursor};
 
 use super::{
     get::ReadPoint,
-    iter::{Bounds, Iter, MvccCursor, own_writes::OwnWrites, owned::ValueSource},
+    iter::{Bounds, Iter, MvccCursor, own_writes::OwnWrites},
 };
 use crate::{
-    error::Result, family::SuperVersion, files::Files, options::IterOptions, version::Version,
+    error::Result,
+    family::SuperVersion,
+    files::{FamilyValues, Files},
+    options::IterOptions,
+    version::Version,
 };
 
 /// The sources of all tables of `version`, newest first.
@@ -81,6 +85,9 @@ pub(crate) fn open_iter(parts: IterParts<'_>, point: ReadPoint) -> Result<Iter> 
         point.clock.unwrap_or_default(),
     )
     .with_bounds(bounds);
-    let values: Arc<dyn ValueSource> = Arc::clone(parts.files) as Arc<dyn ValueSource>;
-    Ok(Iter::new(view, values, Box::new(parts.current)))
+    let values = FamilyValues {
+        files: Arc::clone(parts.files),
+        order: parts.order.clone(),
+    };
+    Ok(Iter::new(view, Arc::new(values), Box::new(parts.current)))
 }

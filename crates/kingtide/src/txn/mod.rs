@@ -12,12 +12,12 @@ use crate::{
     options::{IsolationLevel, IterOptions, SyncMode, TransactionOptions},
     read::{
         Iter, Value,
-        get::{Found, ReadPoint, find},
+        get::{Found, ReadPoint, find, newest_in_tables},
         iter::{mvcc::is_expired, own_writes::OwnWrites},
         open_iter::{IterParts, open_iter},
     },
     snapshot::SnapshotGuard,
-    write::{Durability, OwnWrite, WriteSet},
+    write::{Durability, OwnWrite, TableLookup, Validation, WriteSet},
 };
 
 /// Checks a key.
@@ -104,7 +104,9 @@ pub(crate) fn get_at(
     snapshot: Option<&SnapshotGuard>,
 ) -> Result<Option<Value>> {
     match find_at(engine, family, key, snapshot)? {
-        Some(found) => found.into_value(&engine.files, key).map(Some),
+        Some(found) => found
+            .into_value(&engine.files, key, &family.order)
+            .map(Some),
         None => Ok(None),
     }
 }
@@ -382,11 +384,13 @@ impl Transaction {
     ///
     /// # Errors
     /// Nothing was written, and the transaction is rolled back: `DiskFull`, `Busy` (try again later), `NotFound` (a
-    /// family was dropped), `ReadOnly`, `ReopenRequired`, `Closed`. `OutcomeUnknown`: the log failed; the commit is
+    /// family was dropped), `ReadOnly`, `ReopenRequired`, `Closed`; at snapshot level `Conflict`, when a key written here
+    /// was written by a transaction that committed since this one began. `OutcomeUnknown`: the log failed; the commit is
     /// wholly there or wholly absent after the next open.
     pub fn commit(&mut self) -> Result<SeqNo> {
         self.check_active()?;
-        self.snapshot = None;
+        // Held until the commit is done: the tables that validation reads must keep what the snapshot pins.
+        let snapshot = self.snapshot.take();
         if self.writes.is_empty() {
             self.state = State::Committed;
             return Ok(SeqNo::ZERO);
@@ -394,7 +398,17 @@ impl Transaction {
         self.state = State::RolledBack;
         self.engine.check_writable()?;
         let durability = self.durability();
-        let sequence = self.engine.pipeline.commit(&mut self.writes, durability)?;
+        let in_tables: &TableLookup<'_> = &|family, version, key, newer_than| {
+            newest_in_tables((family, &self.engine.files), version, key, newer_than)
+        };
+        let validation = snapshot.as_ref().map(|snapshot| Validation {
+            snapshot: snapshot.sequence(),
+            in_tables,
+        });
+        let sequence = self
+            .engine
+            .pipeline
+            .commit(&mut self.writes, durability, validation)?;
         self.state = State::Committed;
         Ok(sequence)
     }

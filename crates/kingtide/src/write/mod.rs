@@ -5,14 +5,17 @@
 //! | `order` | the commit lock, the visible watermark and group commit; checked by loom |
 //! | `pipeline` | one commit from the transaction's buffers to the log and the memtables |
 //! | `write_set` | the operations of one transaction, in log format from the first put |
+//! | `validate` | first committer wins, for transactions that read at a snapshot |
 //! | `stall` | writers wait here when flushing falls behind |
 
 mod order;
 mod pipeline;
 mod stall;
+mod validate;
 mod write_set;
 
 pub(crate) use pipeline::{
     Attention, CommitLog, Durability, Pipeline, PipelineParts, reopen_required,
 };
+pub(crate) use validate::{TableLookup, Validation};
 pub(crate) use write_set::{OwnWrite, WriteSet};

@@ -20,6 +20,7 @@ use kingtide_env::{
 use super::{
     order::{CommitOrder, Completion, LogFailure, OrderState, OrderedLog},
     stall::Stall,
+    validate::{self, Checked, Recheck, Validation},
     write_set::WriteSet,
 };
 use crate::{
@@ -142,6 +143,7 @@ enum Attempt {
         nudge: bool,
     },
     NeedsLogRoom,
+    NeedsValidation,
     NeedsMemtable(usize, Arc<Memory>),
 }
 
@@ -173,14 +175,23 @@ impl Pipeline {
     /// # Errors
     /// `DiskFull`, `Busy`, `NotFound` (a family was dropped), `ReopenRequired`: nothing was written. `OutcomeUnknown`:
     /// the log failed under this commit.
-    pub(crate) fn commit(&self, writes: &mut WriteSet, durability: Durability) -> Result<SeqNo> {
+    /// `Conflict`: `validation` found a key that was written since; nothing was written.
+    pub(crate) fn commit(
+        &self,
+        writes: &mut WriteSet,
+        durability: Durability,
+        validation: Option<Validation<'_>>,
+    ) -> Result<SeqNo> {
         if durability != Durability::Kernel {
             // Relaxed: a hint for how blanks are prepared.
             self.wants_durability.store(true, Ordering::Relaxed);
         }
         writes.prepare();
+        let mut checked = self.check(writes, validation)?;
         loop {
-            match self.attempt(writes, durability)? {
+            let stale = checked.as_ref().zip(validation);
+            match self.attempt(writes, durability, stale)? {
+                Attempt::NeedsValidation => checked = self.check(writes, validation)?,
                 Attempt::Done {
                     completion,
                     sequence,
@@ -204,8 +215,25 @@ impl Pipeline {
         }
     }
 
+    fn check(
+        &self,
+        writes: &WriteSet,
+        validation: Option<Validation<'_>>,
+    ) -> Result<Option<Checked>> {
+        let Some(validation) = validation else {
+            return Ok(None);
+        };
+        let last = self.order.lock().last_sequence();
+        validate::check(writes, last, validation).map(Some)
+    }
+
     /// The ordered step: all or nothing.
-    fn attempt(&self, writes: &mut WriteSet, durability: Durability) -> Result<Attempt> {
+    fn attempt(
+        &self,
+        writes: &mut WriteSet,
+        durability: Durability,
+        validation: Option<(&Checked, Validation<'_>)>,
+    ) -> Result<Attempt> {
         let mut state = self.order.lock();
         if let Some(failure) = state.failure() {
             return Err(reopen_required(failure));
@@ -228,6 +256,11 @@ impl Pipeline {
             {
                 return Ok(Attempt::NeedsMemtable(index, Arc::clone(&current.active)));
             }
+        }
+        if let Some((checked, validation)) = validation
+            && validate::recheck(writes, checked, validation)? == Recheck::Stale
+        {
+            return Ok(Attempt::NeedsValidation);
         }
         let sequence = state.next_sequence();
         let start = state.log.tail.position();

@@ -111,6 +111,11 @@ impl Section {
         })
     }
 
+    /// The keys that are written, with their hashes (0 when the order has none).
+    pub(super) fn keys(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        self.index.iter().map(|op| (self.bytes(&op.key), op.hash))
+    }
+
     fn own_write(&self, index: u32) -> OwnWrite<'_> {
         let op = &self.index[index as usize];
         OwnWrite {

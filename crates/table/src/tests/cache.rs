@@ -9,7 +9,7 @@ use kingtide_env::sync::atomic::{AtomicU64, Ordering};
 use kingtide_env::{Directory, DirectoryEntry, File, FileLock, OpenMode};
 use kingtide_format::{CodecId, TableMeta};
 
-use super::model::{Entry, World, cache};
+use super::model::{Entry, Random, World, cache};
 use crate::{TableCache, TableSettings};
 
 fn tables(world: &World, count: u64) -> Vec<TableMeta> {
@@ -148,4 +148,37 @@ fn no_file_handle_left_closes_idle_tables() {
     assert_eq!(open.open_count(), 3 + 1);
     directory.refusals.store(2, Ordering::SeqCst);
     assert!(open.get(&metas[7], &order).is_err());
+}
+
+/// Goal: threads share tables without losing one. Method: four threads look tables up at random under a small limit.
+#[test]
+fn threads_share_the_open_tables() {
+    let world = World::new();
+    let metas = tables(&world, 40);
+    let open = TableCache::new(Arc::clone(&world.directory), 5);
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let (open, metas) = (&open, &metas);
+            scope.spawn(move || {
+                let mut random = Random(seed);
+                let order = KeyOrder::BYTEWISE;
+                for _ in 0..500 {
+                    let meta = &metas[random.below(metas.len())];
+                    if random.one_in(20) {
+                        open.forget(meta.file);
+                    }
+                    let table = open.get(meta, &order).expect("intact");
+                    assert_eq!(table.meta(), meta);
+                }
+            });
+        }
+    });
+    // Opening one more, with nobody else there, brings the count back to the limit.
+    open.forget(metas[0].file);
+    open.get(&metas[0], &KeyOrder::BYTEWISE).expect("intact");
+    assert!(open.open_count() <= 5);
+    for meta in &metas {
+        open.forget(meta.file);
+    }
+    assert_eq!(open.open_count(), 0);
 }

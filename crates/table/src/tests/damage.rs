@@ -244,3 +244,42 @@ fn corruption_says_where_it_is() {
     assert_eq!(corruption.what, "block checksum");
     assert_ne!(corruption.expected, corruption.found);
 }
+
+/// Goal: repair gets everything that is whole, in order, and learns what is not. Method: each block damaged in turn.
+#[test]
+fn salvage_leaves_out_damaged_blocks_only() {
+    let entries = small_entries();
+    let world = World::new();
+    let meta = world.build(FileId(3), &settings(CodecId::Lz4), &entries);
+    let order = KeyOrder::BYTEWISE;
+    let whole = world.env.read_file(World::path(meta.file)).expect("there");
+    let table = world.open(&meta, &order).expect("intact");
+    let blocks = table.fences.blocks();
+    let mut left_out = 0;
+    for damaged in 0..blocks {
+        let offset = table.fences.extent(damaged).start;
+        let path = World::path(meta.file);
+        assert!(world.env.corrupt(&path, offset + 30, |byte| *byte ^= 1));
+        let mut kept = Vec::new();
+        let damage = table
+            .salvage(&mut |entry| {
+                kept.push(entry.key.to_vec());
+                Ok(())
+            })
+            .expect("no faults");
+        assert_eq!(damage.len(), 1);
+        assert_eq!(damage[0].offset, offset);
+        let mut at = kept.iter();
+        let lost = entries.iter().filter(|entry| {
+            let is_kept = at.as_slice().first() == Some(&entry.key);
+            if is_kept {
+                at.next();
+            }
+            !is_kept
+        });
+        left_out += lost.count();
+        assert!(at.as_slice().is_empty(), "in order, and nothing else");
+        world.env.write_file(&path, &whole).expect("no faults");
+    }
+    assert_eq!(left_out, entries.len(), "each block is left out once");
+}

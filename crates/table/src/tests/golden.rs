@@ -1,1 +1,73 @@
-//! Damaged, misplaced and newer files.
+//! Golden files: the bytes of a small table and a small value file, annotated. `KINGTIDE_BLESS=1` writes them anew; do
+//! that only together with a change of the format, its page and its version.
+
+use std::path::PathBuf;
+
+use kingtide_base::{EntryKind, FileId, KeyOrder, SeqNo, ValuePointer};
+use kingtide_env::OpenMode;
+use kingtide_format::CodecId;
+use kingtide_format::klog::dump_klog;
+use kingtide_format::vlog::dump_vlog;
+
+use super::model::{Entry, Value, World};
+use crate::{TableSettings, ValueLogBuilder, vlog_name};
+
+fn check(name: &str, found: &str) {
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../../testdata/format-v1", name]
+        .iter()
+        .collect();
+    if std::env::var_os("KINGTIDE_BLESS").is_some() {
+        std::fs::write(&path, found).expect("the folder of golden files");
+    }
+    let wanted = std::fs::read_to_string(&path).expect("the golden file");
+    assert!(
+        wanted == found,
+        "{name} is not what this build writes, which is:\n{found}"
+    );
+}
+
+#[test]
+fn a_klog_file_has_the_golden_bytes() {
+    let mut entries = vec![
+        Entry::put(b"apple/001/x", 12, b"red"),
+        Entry::put(b"apple/002/x", 11, b"green"),
+        Entry::put(b"apple/002/x", 7, b""),
+        Entry::put(b"apple/003/x", 9, b"pending"),
+        Entry::put(b"banana", 300, &[b'y'; 250]),
+        Entry::put(b"cherry", 301, b""),
+    ];
+    entries[2].kind = EntryKind::Delete;
+    entries[3].expires_at = 1_900_000_000;
+    entries[5].value = Value::Separated(ValuePointer {
+        file: FileId(8),
+        offset: 32,
+        record_bytes: 625,
+        value_bytes: 600,
+    });
+    let world = World::new();
+    let settings = TableSettings {
+        block_bytes: 256,
+        codec: CodecId::Snappy,
+        filter_fpr: Some(0.01),
+        order: KeyOrder::BYTEWISE,
+    };
+    assert_eq!(entries[4].sequence, SeqNo(300));
+    world.build(FileId(12), &settings, &entries);
+    let bytes = world.env.read_file(World::path(FileId(12))).expect("there");
+    check("klog.golden", &dump_klog(&bytes, FileId(12)));
+}
+
+#[test]
+fn a_vlog_file_has_the_golden_bytes() {
+    let world = World::new();
+    let file = world
+        .directory
+        .open(&vlog_name(FileId(8)), OpenMode::CreateNew)
+        .expect("a new name");
+    let mut builder = ValueLogBuilder::new(file, FileId(8), CodecId::Snappy);
+    builder.append(b"cherry", &[b'c'; 600]).expect("no faults");
+    builder.append(b"date", b"short").expect("no faults");
+    builder.finish().expect("no faults");
+    let bytes = world.env.read_file("/klog/000008.vlog").expect("there");
+    check("vlog.golden", &dump_vlog(&bytes, FileId(8)));
+}

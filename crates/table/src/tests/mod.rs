@@ -2,6 +2,7 @@
 
 mod cache;
 mod damage;
+mod fences;
 mod golden;
 mod model;
 mod tables;

@@ -156,7 +156,7 @@ fn random_key(random: &mut Random, keys: Keys) -> Vec<u8> {
             format!("tenant/0000000042/row/{:05}/column", random.below(3000)).into_bytes()
         }
         Keys::Any => {
-            let count = random.below(300);
+            let count = random.below(500);
             random.bytes(count)
         }
         Keys::Long => {

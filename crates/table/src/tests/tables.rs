@@ -13,7 +13,7 @@ use crate::{CursorUse, LevelCursor, TableCache, TableSettings};
 
 fn settings(random: &mut Random, order: &KeyOrder) -> TableSettings {
     TableSettings {
-        block_bytes: [1, 300, 1000, 4096][random.below(4)],
+        block_bytes: [1, 300, 1000, 4096, 1 << 20][random.below(5)],
         codec: CODECS[random.below(CODECS.len())],
         filter_fpr: [None, Some(0.01)][random.below(2)],
         order: order.clone(),
@@ -25,7 +25,7 @@ fn for_many_cases(seeds: u64, case: impl Fn(&mut Random, &KeyOrder)) {
     for name in ORDERS {
         let order = order_named(name);
         for seed in 0..seeds {
-            println!("order {name}, seed {seed}");
+            eprintln!("order {name}, seed {seed}");
             case(&mut Random(seed), &order);
         }
     }
@@ -381,4 +381,46 @@ fn separators_lie_between_blocks() {
         }
     }
     assert_eq!(shortest_separator(b"abcdef", b"abzz", &mut target), b"abd");
+}
+
+/// Goal: what the system refuses is an error that names the file. Method: each operation of the builder made to fail.
+#[test]
+fn a_builder_reports_what_the_system_refuses() {
+    use kingtide_env::{Env, FaultyEnv, OpenMode, Operation, Rule, Times};
+    for (operation, verb) in [(Operation::Write, "write"), (Operation::Sync, "sync")] {
+        let env = FaultyEnv::new(Arc::new(World::new().env));
+        let directory = env
+            .open_directory(std::path::Path::new("/klog"), true)
+            .expect("no rule yet");
+        let file = directory
+            .open("000001.klog", OpenMode::CreateNew)
+            .expect("no rule yet");
+        env.fail(Rule {
+            operation,
+            name_contains: String::new(),
+            nth: 1,
+            error: std::io::ErrorKind::StorageFull,
+            times: Times::Once,
+        });
+        let settings = TableSettings {
+            block_bytes: 4096,
+            codec: CodecId::Lz4,
+            filter_fpr: Some(0.01),
+            order: KeyOrder::BYTEWISE,
+        };
+        let mut builder = crate::TableBuilder::new(file, FileId(1), settings);
+        let entry = Entry::put(b"key", 1, b"value");
+        builder.add(&entry.borrowed()).expect("still in the buffer");
+        match builder.finish() {
+            Err(kingtide_base::StorageError::Io {
+                file,
+                operation,
+                source,
+            }) => {
+                assert_eq!((file.as_str(), operation), ("klog/000001.klog", verb));
+                assert_eq!(source.kind(), std::io::ErrorKind::StorageFull);
+            }
+            other => panic!("not an I/O error: {other:?}"),
+        }
+    }
 }

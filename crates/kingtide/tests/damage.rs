@@ -1,0 +1,48 @@
+//! Some bytes of every file damaged, and files cut short. `proof corrupt` damages every byte.
+
+use kingtide_testkit::damage::{self, Flip, Specimen};
+
+#[test]
+fn a_damaged_byte_is_an_error_or_harmless() {
+    let specimen = Specimen::build().unwrap_or_else(|violation| panic!("{violation}"));
+    let places = specimen.places();
+    for (number, place) in places.iter().enumerate().step_by(41) {
+        let flip = if number % 2 == 0 {
+            Flip::Invert
+        } else {
+            Flip::OneBit
+        };
+        specimen
+            .check(place, flip, number % 3 == 0)
+            .unwrap_or_else(|violation| panic!("{violation}"));
+    }
+}
+
+#[test]
+fn verify_finds_every_damaged_table_and_value_file() {
+    let specimen = Specimen::build().unwrap_or_else(|violation| panic!("{violation}"));
+    let places = specimen.places();
+    let checked: Vec<_> = places
+        .iter()
+        .filter(|place| damage::is_table_or_values(&place.path))
+        .collect();
+    assert!(!checked.is_empty(), "the specimen has no tables");
+    for place in checked.into_iter().step_by(97) {
+        damage::check_verify(&specimen, place).unwrap_or_else(|violation| panic!("{violation}"));
+    }
+}
+
+#[test]
+fn a_file_cut_short_is_an_error_or_harmless() {
+    let specimen = Specimen::build().unwrap_or_else(|violation| panic!("{violation}"));
+    for (path, bytes) in specimen.files() {
+        if !damage::is_table_or_values(&path) {
+            continue;
+        }
+        for kept in [0, 1, bytes / 2, bytes - 1] {
+            specimen
+                .check_truncated(&path, kept)
+                .unwrap_or_else(|violation| panic!("{violation}"));
+        }
+    }
+}
