@@ -163,8 +163,8 @@ fn print_json(report: &RunReport, output: &mut Output) -> Result<()> {
 
 fn print_table(reports: &[RunReport], notes: &[String], output: &mut Output) -> Result<()> {
     let mut table = new_table(&[
-        "engine", "workload", "ops/s", "MB/s", "p50", "p99", "p99.9", "max", "settle", "cpu",
-        "memory", "written", "on disk", "wrong",
+        "engine", "workload", "ops/s", "MB/s", "p50", "p99", "p99.9", "max", "wall", "settle",
+        "cpu", "memory", "written", "on disk", "wrong",
     ]);
     for report in reports {
         for phase in &report.phases {
@@ -201,7 +201,8 @@ fn row(engine: EngineKind, phase: &PhaseReport) -> Vec<String> {
         duration(phase.latency.p99),
         duration(phase.latency.p999),
         duration(phase.latency.max),
-        format!("{:.1} s", phase.settle_seconds),
+        format!("{:.2} s", phase.wall_seconds),
+        format!("{:.2} s", phase.settle_seconds),
         format!("{:.1}+{:.1} s", usage.user_seconds, usage.system_seconds),
         size(usage.peak_memory_bytes),
         size(usage.written_bytes),

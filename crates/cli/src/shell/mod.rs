@@ -14,6 +14,7 @@ use std::{
     path::PathBuf,
 };
 
+use kingtide::FamilyOptions;
 use rustyline::{
     Config, Editor, Helper, completion::Completer, error::ReadlineError, highlight::Highlighter,
     hint::Hinter, history::FileHistory, validate::Validator,
@@ -35,12 +36,17 @@ const HISTORY_LINES_MAX: usize = 1000;
 
 pub(crate) fn run(args: &ShellArgs, global: &Global, output: &mut Output) -> Result<()> {
     let interactive = io::stdin().is_terminal();
-    let db = if args.read_only {
-        open_for_reading(&args.at.directory)?
+    let name = global.family_name();
+    let (db, family) = if args.read_only {
+        let db = open_for_reading(&args.at.directory)?;
+        let family = db.family(name)?;
+        (db, family)
     } else {
-        open_for_writing(&args.at.directory, true)?
+        let db = open_for_writing(&args.at.directory, true)?;
+        let family = db.open_family(name, FamilyOptions::default())?;
+        (db, family)
     };
-    let mut session = Session::new(db.clone(), global.family_name(), interactive)?;
+    let mut session = Session::new(db.clone(), family, interactive);
     let outcome = if interactive {
         converse(&mut session, output)
     } else {

@@ -33,15 +33,14 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(db: Db, family_name: &str, interactive: bool) -> Result<Self> {
-        let family = db.family(family_name)?;
-        Ok(Self {
+    pub(super) fn new(db: Db, family: ColumnFamily, interactive: bool) -> Self {
+        Self {
             db,
+            family_name: family.name(),
             family,
-            family_name: family_name.to_owned(),
             transaction: None,
             interactive,
-        })
+        }
     }
 
     /// The family in use; a star while a transaction is open.

@@ -33,7 +33,7 @@ use crate::{
 /// The lock file.
 const LOCK_NAME: &str = "LOCK";
 /// Free memtable arenas that are kept for reuse.
-const ARENAS_KEPT: usize = 2;
+const ARENAS_KEPT: usize = 1;
 /// Bytes that sealed memtables may take when the options leave the choice: one memtable may wait for its flush while
 /// the next one fills.
 const SEALED_BYTES_DEFAULT: usize = 32 << 20;

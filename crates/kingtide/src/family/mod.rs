@@ -39,6 +39,8 @@ pub(crate) struct Family {
     dropped: AtomicBool,
     /// Tables that a running merge reads; their ids.
     pub(crate) busy_tables: Mutex<Vec<kingtide_base::FileId>>,
+    /// Held by whoever puts another memtable in the place of a full one.
+    pub(crate) rotating: Mutex<()>,
     /// Held by the one flush of this family that runs.
     pub(crate) flushing: Mutex<()>,
 }
@@ -65,6 +67,7 @@ impl Family {
             edit: Mutex::new(()),
             dropped: AtomicBool::new(false),
             busy_tables: Mutex::new(Vec::new()),
+            rotating: Mutex::new(()),
             flushing: Mutex::new(()),
         }
     }
