@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a call that fails fails the test")]
 
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, thread};
 
 use kingtide::{ColumnFamily, Db, ErrorKind, FamilyOptions, Options, SyncMode, TransactionOptions};
 use kingtide_env::{CrashImage, FaultyEnv, MemoryEnv, Operation, Rule, Times};
@@ -357,6 +357,48 @@ fn promise_6_damage_below_the_durable_mark_is_reported() {
     );
 }
 
+/// Method: the log is left alone until the database has written into it by itself; then the last commit, which no
+/// later commit speaks for, is damaged.
+#[test]
+fn promise_6_an_idle_log_witnesses_its_last_commit() {
+    let env = MemoryEnv::new(15);
+    let db = open(&env);
+    let family = db.create_family("f", options(SyncMode::Full)).unwrap();
+    commit(&db, &[&family], 9, SyncMode::Full);
+    let (path, at) = env
+        .paths()
+        .into_iter()
+        .find_map(|path| {
+            let bytes = env.read_file(&path)?;
+            let is_log = path.extension().is_some_and(|extension| extension == "wal");
+            is_log
+                .then(|| position(&bytes, b"value 9"))
+                .flatten()
+                .map(|at| (path, at))
+        })
+        .expect("a log segment holds the commit");
+    let has_witness = || {
+        let bytes = env.read_file(&path).unwrap_or_default();
+        // The record of the commit ends within a few bytes; what stands further on was written afterwards.
+        bytes[at + 32..].iter().any(|byte| *byte != 0)
+    };
+    let attempts = (0..1_000_000).find(|_| {
+        thread::yield_now();
+        has_witness()
+    });
+    assert!(
+        attempts.is_some(),
+        "an idle log gets no witness of its last commit"
+    );
+    let found = env.kill();
+    off(&env, &db);
+    found.corrupt(&path, at as u64, |byte| *byte ^= 1);
+    let error = Db::open(DATABASE, world::options(&found))
+        .map(drop)
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+}
+
 #[test]
 fn promise_6_a_torn_tail_is_a_normal_crash() {
     let (env, path, bytes) = killed_with_log();
@@ -410,6 +452,18 @@ fn used_bytes(env: &MemoryEnv) -> u64 {
     env.paths().into_iter().map(length).sum()
 }
 
+/// Flushes that failed are tried again in the background; until one has succeeded, a put may still be refused.
+fn put_when_space_is_back(db: &Db, family: &ColumnFamily, key: &[u8], value: &[u8]) {
+    for _ in 0..100_000_000_u64 {
+        match db.put(family, key, value) {
+            Ok(()) => return,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}"),
+        }
+        thread::yield_now();
+    }
+    panic!("writing does not go on although space is back");
+}
+
 #[test]
 fn promise_8_a_full_disk_loses_nothing_and_writing_goes_on() {
     let env = MemoryEnv::new(10);
@@ -440,12 +494,11 @@ fn promise_8_a_full_disk_loses_nothing_and_writing_goes_on() {
             );
         }
         env.set_capacity(None);
-        db.put(&family, &key(stored), &value)
-            .expect("space is back");
+        put_when_space_is_back(&db, &family, &key(stored), &value);
         stored += 1;
     }
     assert_eq!(refusals, 3);
-    db.wait_idle().unwrap();
+    db.flush(&family).unwrap();
     let found = env.kill();
     let recovered = open(&found);
     assert_eq!(prefix(&present(&recovered, "f", stored + 1)), stored);

@@ -42,7 +42,7 @@ impl Draw {
         Self {
             shape: *random.pick(&SHAPES),
             keys: *random.pick(&[5, 50, 300, 2000]),
-            value_bytes_max: *random.pick(&[16, 200, 3000]),
+            value_bytes_max: *random.pick(&[16, 200, 3_000, 10_000]),
         }
     }
 

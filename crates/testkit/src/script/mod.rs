@@ -50,7 +50,7 @@ impl std::ops::AddAssign for CutTally {
 /// A violation when the history does not run to its end.
 pub fn count_calls() -> Checked<u64> {
     let env = MemoryEnv::new(1);
-    let played = no_panic(|| play::play(&env, &steps()))?;
+    let played = no_panic(|| play::play(&env, &steps(), u64::MAX))?;
     played.check_complete()?;
     Ok(env.io_count())
 }
@@ -64,7 +64,7 @@ pub fn check_cut(calls: u64, recovery_stride: u64) -> Checked<CutTally> {
     no_panic(|| {
         let env = MemoryEnv::new(1);
         env.halt_after(calls);
-        let played = play::play(&env, &steps())?;
+        let played = play::play(&env, &steps(), calls)?;
         played.check_halted(&env, calls)?;
         let mut tally = CutTally { cuts: 1, ..CutTally::default() };
         for (index, image) in world::IMAGES.into_iter().enumerate() {

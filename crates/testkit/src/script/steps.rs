@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use kingtide::{Compression, FamilyOptions, SyncMode};
 
+use crate::random::Random;
+
 /// Sorts behind every key of the history, in the orders that it uses.
 pub const LAST_KEY: &[u8] = b"~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~";
 
@@ -71,6 +73,16 @@ fn commit(number: usize, families: &[&'static str], count: usize, sync: SyncMode
     Step::Commit(writes, sync)
 }
 
+/// A transaction of about `values` times 70 KB, so that the log goes on in another segment.
+fn bulk(number: usize, family: &'static str, values: usize) -> Step {
+    let mut random = Random::new(number as u64);
+    let write = |index: usize| {
+        let key = format!("bulk{:02}", index % 7).into_bytes();
+        (family, key, Some(random.bytes(70_000)))
+    };
+    Step::Commit((0..values).map(write).collect(), SyncMode::None)
+}
+
 /// The history. Families `a` to `c` write in mode none, full and interval.
 #[must_use]
 pub fn steps() -> Vec<Step> {
@@ -103,6 +115,11 @@ pub fn steps() -> Vec<Step> {
     steps.push(Step::Flush("d"));
     steps.push(Step::Compact("d"));
     steps.push(Step::Reopen);
+    // Family `a` keeps one small commit in memory while the log goes through several segments.
+    steps.push(commit(24, &["a"], 1, SyncMode::None));
+    for number in 0..5 {
+        steps.push(bulk(number, "e", 8));
+    }
     for number in 18..22 {
         steps.push(commit(number, &["a", "e"], 10, SyncMode::None));
     }
