@@ -101,7 +101,8 @@ impl fmt::Debug for Options {
 /// Settings of one column family, stored with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FamilyOptions {
-    /// Bytes of a memtable at which it is sealed and flushed. Default: 64 MiB.
+    /// Memory of the family's memtables, indexes included: a memtable is sealed at a little less than half of it, and
+    /// flushed while the next one takes the other half. At least 4096. Default: 64 MiB.
     pub write_buffer_bytes: usize,
     /// How many times larger each level is than the one above; 2 to 1000. Default: 10.
     pub level_size_ratio: usize,

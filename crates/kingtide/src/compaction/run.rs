@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The size at which merges close a table.
-const TABLE_BYTES_TARGET: u64 = 64 << 20;
+const TABLE_BYTES_TARGET: u64 = 32 << 20;
 
 /// Which merge to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

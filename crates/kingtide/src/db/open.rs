@@ -36,7 +36,7 @@ const LOCK_NAME: &str = "LOCK";
 const ARENAS_KEPT: usize = 1;
 /// Bytes that sealed memtables may take when the options leave the choice: one memtable may wait for its flush while
 /// the next one fills.
-const SEALED_BYTES_DEFAULT: usize = 32 << 20;
+const SEALED_BYTES_DEFAULT: usize = 16 << 20;
 /// The first log segment of an opening, in bytes.
 const FIRST_SEGMENT_BYTES: u64 = kingtide_base::limits::SEGMENT_BYTES_MIN;
 

@@ -79,7 +79,6 @@ impl Engine {
         })?;
         drop(manifest);
         self.retire_log(needed.segment);
-        self.pipeline.stall.subtract(memory.table.bytes());
         Counters::add(&self.counters.flushes, 1);
         Counters::add(&self.counters.table_bytes_written, output.bytes());
         Ok(())

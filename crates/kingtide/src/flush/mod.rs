@@ -58,23 +58,26 @@ pub(crate) fn write_memtable(
 pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool> {
     let _one_at_a_time = family.flushing.lock();
     let current = family.load_full();
-    let Some(memory) = current.sealed.last() else {
-        return Ok(false);
-    };
+    let Some(memory) = current.sealed.last().map(Arc::clone) else { return Ok(false) };
+    let is_bottom = current.version.is_empty();
+    // Held no longer than needed: whoever holds it keeps the memtable from being used again.
+    drop(current);
     if family.is_dropped() {
         return Ok(false);
     }
-    secure_log(engine, memory)?;
-    let is_bottom = current.version.is_empty();
+    secure_log(engine, &memory)?;
     let mut filter = version_filter(engine, &family.order, is_bottom);
     let output = write_memtable(&engine.files, family, &memory.table, &mut filter)?;
-    if let Err(error) = engine.install_flush(family, memory, &output) {
+    if let Err(error) = engine.install_flush(family, &memory, &output) {
         if family.is_dropped() {
             discard_output(&engine.files, &output);
             return Ok(false);
         }
         return Err(error);
     }
+    let bytes = memory.table.bytes();
+    drop(memory);
+    engine.pipeline.stall.subtract(bytes);
     Ok(true)
 }
 

@@ -8,6 +8,9 @@ use kingtide_env::sync::Mutex;
 
 /// Bytes of memtable for which its hash index has room for one entry; a memtable of smaller entries is sealed earlier.
 const BYTES_PER_ENTRY_MIN: usize = 128;
+/// The entries of one memtable take 7/16 of a family's write buffer; its indexes take about 1/16.
+const SHARE_FACTOR: usize = 7;
+const SHARE_DIVISOR: usize = 16;
 /// Every memtable has room for this many entries, however small its buffer.
 const ENTRIES_MIN: usize = 1024;
 
@@ -73,7 +76,8 @@ impl MemtableSource {
         }
     }
 
-    /// A memtable of `buffer_bytes`, or larger when a transaction of `needed_bytes` and `needed_entries` asks for it.
+    /// One of the two memtables that share `buffer_bytes`: one takes writes while the other is flushed, and the indexes
+    /// of both count. Larger when a transaction of `needed_bytes` and `needed_entries` asks for it.
     pub(crate) fn make(
         &self,
         order: &KeyOrder,
@@ -81,7 +85,8 @@ impl MemtableSource {
         needed_bytes: usize,
         needed_entries: usize,
     ) -> Arc<Memory> {
-        let bytes = buffer_bytes.max(needed_bytes.saturating_add(64));
+        let share_bytes = buffer_bytes / SHARE_DIVISOR * SHARE_FACTOR;
+        let bytes = share_bytes.max(needed_bytes.saturating_add(64));
         let entries = (bytes / BYTES_PER_ENTRY_MIN)
             .max(needed_entries)
             .max(ENTRIES_MIN);

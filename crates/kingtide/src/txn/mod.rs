@@ -193,6 +193,12 @@ impl fmt::Debug for Transaction {
     }
 }
 
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        self.engine.recycle(std::mem::take(&mut self.writes));
+    }
+}
+
 impl Transaction {
     pub(crate) fn begin(
         engine: Arc<Engine>,
@@ -200,12 +206,13 @@ impl Transaction {
         options: TransactionOptions,
         snapshot: Option<SnapshotGuard>,
     ) -> Self {
+        let writes = engine.take_write_set();
         let mut transaction = Self {
             engine,
             note_runs,
             options,
             snapshot,
-            writes: WriteSet::default(),
+            writes,
             state: State::Active,
         };
         transaction.take_snapshot();

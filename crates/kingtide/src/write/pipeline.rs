@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// Runs in a memtable from which on a background merge of them is asked for while only writing goes on.
-const RUNS_MAX: usize = 64;
+const RUNS_MAX: usize = 256;
 /// Small commits between two looks at the number of runs.
 const RUN_CHECK_PERIOD: u64 = 1024;
 
@@ -447,6 +447,11 @@ impl Pipeline {
         full: &Arc<Memory>,
         needed: (usize, usize),
     ) -> Result<()> {
+        // One at a time: a second memtable made in vain would cost as much memory as the first.
+        let _one_at_a_time = family.rotating.lock();
+        if family.is_dropped() || !Arc::ptr_eq(&family.load().active, full) {
+            return Ok(());
+        }
         let sealed_max = family.options.l0_queue_stall_threshold;
         self.stall
             .wait(|| family.load().sealed.len() >= sealed_max)?;
