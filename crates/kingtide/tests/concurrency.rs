@@ -143,7 +143,10 @@ fn increments_are_never_lost() {
             });
         }
     });
-    assert_eq!(amount(&db.get(&family, b"counter").unwrap().unwrap()), 4_000);
+    assert_eq!(
+        amount(&db.get(&family, b"counter").unwrap().unwrap()),
+        4_000
+    );
     db.close().unwrap();
 }
 
