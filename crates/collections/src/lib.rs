@@ -29,7 +29,7 @@ mod testing;
 pub use arena::{Arena, ArenaEntry, ArenaPool, ArenaWriter, EntryOffset, NewEntry, entry_bytes};
 pub use block_cache::{BlockCache, BlockCacheUsage, BlockKey};
 pub use filter::{Filter, FilterBuilder, FilterFault};
-pub use hash_index::{HashIndex, Probe};
+pub use hash_index::{HashIndex, Probe, prefetch_bytes};
 pub use lz4_prefix::lz4_prefix;
 pub use memtable::{Full, Memtable, MemtableEntry, MemtableOp};
 pub use merge::MergeCursor;

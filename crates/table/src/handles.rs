@@ -82,6 +82,13 @@ impl<H> Handles<H> {
         Ok(work(&handle))
     }
 
+    /// Shows the handle of `file` to `look`, if it is open.
+    pub fn peek(&self, file: FileId, look: impl FnOnce(&H)) {
+        if let Some(slot) = find(&self.open.load(), file) {
+            look(&slot.handle);
+        }
+    }
+
     fn open_new(&self, file: FileId, open: impl Fn() -> StorageResult<H>) -> StorageResult<Arc<H>> {
         let handle = match open() {
             Err(StorageError::Io { source, .. })

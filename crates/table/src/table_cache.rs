@@ -50,6 +50,11 @@ impl TableCache {
             .with(meta.file, || self.open(meta, order), work)?
     }
 
+    /// Asks the processor to fetch what a read of a key with this hash looks at first, if the table is open.
+    pub fn prefetch(&self, meta: &TableMeta, hash: u64) {
+        self.tables.peek(meta.file, |table| table.prefetch(hash));
+    }
+
     fn open(&self, meta: &TableMeta, order: &KeyOrder) -> StorageResult<Table> {
         let name = klog_path(meta.file);
         let file = self

@@ -301,6 +301,12 @@ impl DataBlock {
         (self.columns.codec == CodecId::None).then(|| &self.bytes[self.columns.values as usize..])
     }
 
+    /// What a search for a key looks at: everything before the values.
+    #[must_use]
+    pub fn search_bytes(&self) -> &[u8] {
+        &self.bytes[..self.columns.values as usize]
+    }
+
     /// The value column as it is stored, where it is an LZ4 block.
     #[must_use]
     pub fn lz4_values(&self) -> Option<&[u8]> {

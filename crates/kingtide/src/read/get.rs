@@ -77,6 +77,9 @@ pub(crate) fn find(
         }
         _ => false,
     };
+    if let Some(hash) = hash {
+        prefetch(current, files, key, hash);
+    }
     for memory in current.memories() {
         if let Some(entry) = memory.table.get(key, hash, point.sequence) {
             check_kind(entry.kind)?;
@@ -102,6 +105,19 @@ pub(crate) fn find(
         }
     }
     Ok(None)
+}
+
+/// Asks the processor for the first cache line of every probe to come, so that a read that looks in several places waits
+/// for memory about once.
+fn prefetch(current: &SuperVersion, files: &Files, key: &[u8], hash: u64) {
+    for memory in current.memories() {
+        memory.table.prefetch(hash);
+    }
+    for level in 1..=current.version.depth() {
+        for meta in current.version.tables_for_key(level, key) {
+            files.tables.prefetch(meta, hash);
+        }
+    }
 }
 
 /// The newest version of `key`, given with its hash, in the tables of `version`; `None` when it is not newer than
