@@ -9,7 +9,12 @@ use kingtide_env::{Directory, Env, File, OpenMode};
 use kingtide_format::{SEGMENT_FRAMES_OFFSET, SEGMENT_HEADER_COPY_OFFSET, SegmentHeader};
 
 /// The ending of segment file names.
-pub(crate) const WAL_SUFFIX: &str = ".wal";
+const WAL_SUFFIX: &str = ".wal";
+/// The slot that the name of a segment file tells; `None` for names of other files.
+pub(crate) fn segment_slot(name: &str) -> Option<u64> {
+    name.strip_suffix(WAL_SUFFIX)?.parse().ok()
+}
+
 /// Zeros are written in steps of this size.
 const ALLOCATE_STEP_BYTES: u64 = 1 << 20;
 
