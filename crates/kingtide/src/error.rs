@@ -24,7 +24,7 @@ pub enum ErrorKind {
     Busy,
     /// Another transaction committed first. Reset and try again.
     Conflict,
-    /// The device is full (or below the configured reserve). Nothing is lost; writing goes on once space is back.
+    /// The device is full. Nothing is lost; writing goes on once space is back.
     DiskFull,
     /// The operating system refused an operation for another reason; see the source.
     Io,

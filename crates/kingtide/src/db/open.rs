@@ -61,7 +61,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
         .unwrap_or_else(|| Arc::new(PosixEnv::new()));
     let opening = Opening::default();
     let mut place = open_place(path, &options, env)?;
-    let slot = open_manifest(&place, &options, path)?;
+    let mut slot = open_manifest(&place, &options, path)?;
     let state = slot.state().clone();
     check_files(&place, &state)?;
     let files = Arc::new(Files::new(
@@ -73,31 +73,15 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
     ));
     let memtables = MemtableSource::new(ARENAS_KEPT);
     let families = open_families(&state, &options, &files, &memtables, &opening)?;
-    let (recovered, end) = {
-        let now = (place.env.unix_micros() / 1_000_000) as i64;
-        let mut recovery = Recovery::new(&files, &memtables, options.read_only, now);
-        for (family, flushed_through) in families {
-            recovery.add(family, flushed_through);
-        }
-        let replayed = read_log(place.wal.as_ref(), log_start(&state), &mut recovery);
-        match recovery.check(replayed) {
-            Ok(end) => (recovery.finish()?, end),
-            Err(error) => {
-                recovery.discard();
-                return Err(error);
-            }
-        }
-    };
+    let now = (place.env.unix_micros() / 1_000_000) as i64;
+    let recovery = Recovery::new(&files, &memtables, options.read_only, now);
+    let (recovered, end) = replay(&place, &state, recovery, families)?;
     let last = last_sequence(&state, end.sequence);
-    let mut slot = slot;
-    let tail = begin_log(
-        &place,
-        &mut slot,
-        &files,
-        &recovered,
-        (end, last),
-        options.read_only,
-    )?;
+    let tail = if options.read_only {
+        Tail::read_only(end.next_segment, end.position)
+    } else {
+        begin_log(&place, &mut slot, &files, &recovered, (end, last))?
+    };
     let sealed_bytes_max = match options.memory_bytes_max {
         0 => SEALED_BYTES_DEFAULT,
         bytes => bytes / 2,
@@ -113,7 +97,6 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
     let engine = Arc::new(Engine::new(EngineParts {
         env: Arc::clone(&place.env),
         options,
-        root: Arc::clone(&place.root),
         wal: Arc::clone(&place.wal),
         files,
         pipeline,
@@ -380,6 +363,26 @@ fn log_start(state: &ManifestState) -> LogStart {
     }
 }
 
+/// Step 3: plays the log into the families, each from its flushed sequence number on.
+fn replay<'a>(
+    place: &Place,
+    state: &ManifestState,
+    mut recovery: Recovery<'a>,
+    families: Vec<(Arc<Family>, SeqNo)>,
+) -> Result<(Vec<Recovered>, LogEnd)> {
+    for (family, flushed_through) in families {
+        recovery.add(family, flushed_through);
+    }
+    let replayed = read_log(place.wal.as_ref(), log_start(state), &mut recovery);
+    match recovery.check(replayed) {
+        Ok(end) => Ok((recovery.finish()?, end)),
+        Err(error) => {
+            recovery.discard();
+            Err(error)
+        }
+    }
+}
+
 fn last_sequence(state: &ManifestState, replayed: SeqNo) -> SeqNo {
     let flushed = state
         .families()
@@ -397,11 +400,7 @@ fn begin_log(
     files: &Files,
     recovered: &[Recovered],
     (end, last): (LogEnd, SeqNo),
-    is_read_only: bool,
 ) -> Result<Tail> {
-    if is_read_only {
-        return Ok(Tail::read_only(end.next_segment, end.position));
-    }
     let (env, wal) = (place.env.as_ref(), place.wal.as_ref());
     let segment = end.next_segment.max(SegmentId(1));
     let blank = Blank::create(env, wal, end.next_slot, FIRST_SEGMENT_BYTES, false)?;

@@ -61,7 +61,6 @@ impl Counters {
 pub(crate) struct Engine {
     pub(crate) env: Arc<dyn Env>,
     pub(crate) options: Options,
-    pub(crate) root: Arc<dyn Directory>,
     pub(crate) wal: Arc<dyn Directory>,
     pub(crate) files: Arc<Files>,
     pub(crate) families: Registry,
@@ -83,7 +82,6 @@ pub(crate) struct Engine {
 pub(crate) struct EngineParts {
     pub(crate) env: Arc<dyn Env>,
     pub(crate) options: Options,
-    pub(crate) root: Arc<dyn Directory>,
     pub(crate) wal: Arc<dyn Directory>,
     pub(crate) files: Arc<Files>,
     pub(crate) pipeline: Arc<Pipeline>,
@@ -97,7 +95,6 @@ impl Engine {
         Self {
             env: parts.env,
             options: parts.options,
-            root: parts.root,
             wal: parts.wal,
             files: parts.files,
             families: Registry::default(),

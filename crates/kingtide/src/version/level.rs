@@ -146,31 +146,6 @@ impl Level {
         })
     }
 
-    /// The tables that share keys with the range, both ends included, in read order; a missing end is open.
-    pub(super) fn overlapping<'a>(
-        &'a self,
-        order: &'a KeyOrder,
-        smallest: Option<&'a [u8]>,
-        largest: Option<&'a [u8]>,
-    ) -> impl Iterator<Item = &'a Arc<TableMeta>> + use<'a> {
-        let ends_before = move |table: &Arc<TableMeta>| {
-            smallest.is_some_and(|smallest| order.compare(&table.largest, smallest).is_lt())
-        };
-        let begins_after = move |table: &Arc<TableMeta>| {
-            largest.is_some_and(|largest| order.compare(&table.smallest, largest).is_gt())
-        };
-        let start = if self.may_overlap {
-            0
-        } else {
-            self.tables.partition_point(ends_before)
-        };
-        let sorted = !self.may_overlap;
-        self.tables[start..]
-            .iter()
-            .take_while(move |table| !(sorted && begins_after(table)))
-            .filter(move |table| !ends_before(table) && !begins_after(table))
-    }
-
     /// Adds the tables of this level to `totals`.
     pub(super) fn add_to(&self, totals: &mut LevelTotals) {
         for table in &self.tables {

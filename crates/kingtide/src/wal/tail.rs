@@ -6,12 +6,13 @@ use std::{collections::VecDeque, io, sync::Arc};
 use kingtide_base::{Lsn, SegmentId, SeqNo, StorageError, StorageResult, limits};
 use kingtide_env::{Env, File};
 use kingtide_format::{
-    FRAME_HEADER_BYTES, FrameHeader, FrameKind, encode_frame_header, frame_bytes, payload_hash,
+    FRAME_HEADER_BYTES, FrameHeader, FrameKind, SEGMENT_FRAMES_OFFSET, encode_frame_header,
+    frame_bytes, payload_hash,
 };
 
 use super::{
     record::RecordFrames,
-    segment::{Blank, FRAMES_OFFSET, Segment},
+    segment::{Blank, Segment},
 };
 
 /// Blanks that are kept for later lives; more are removed.
@@ -54,7 +55,7 @@ impl Tail {
         let current = Arc::new(blank.begin(id, base, boot_id)?);
         Ok(Self {
             current,
-            offset: FRAMES_OFFSET,
+            offset: SEGMENT_FRAMES_OFFSET,
             retained: VecDeque::with_capacity(SEGMENTS_RESERVED),
             unsynced: Vec::with_capacity(SEGMENTS_RESERVED),
             blanks: VecDeque::with_capacity(SEGMENTS_RESERVED),
@@ -70,13 +71,13 @@ impl Tail {
             id,
             salt: 0,
             base,
-            bytes: FRAMES_OFFSET,
+            bytes: SEGMENT_FRAMES_OFFSET,
             file: Arc::new(ReadOnlyFile),
             name: "read-only".to_owned(),
         };
         Self {
             current: Arc::new(current),
-            offset: FRAMES_OFFSET,
+            offset: SEGMENT_FRAMES_OFFSET,
             retained: VecDeque::new(),
             unsynced: Vec::new(),
             blanks: VecDeque::new(),
@@ -114,7 +115,7 @@ impl Tail {
 
     /// The size of the blank that should be prepared next: at least what `record` needs, growing with use.
     pub(crate) fn next_blank_bytes(&self, record: Option<&RecordFrames>) -> u64 {
-        let needed = record.map_or(0, |record| record.largest() + FRAMES_OFFSET);
+        let needed = record.map_or(0, |record| record.largest() + SEGMENT_FRAMES_OFFSET);
         needed
             .max(self.current.bytes * 2)
             .min(limits::SEGMENT_BYTES_MAX)
@@ -221,7 +222,7 @@ impl Tail {
         let full = std::mem::replace(&mut self.current, next);
         self.unsynced.push(Arc::clone(&full));
         self.retained.push_back(full);
-        self.offset = FRAMES_OFFSET;
+        self.offset = SEGMENT_FRAMES_OFFSET;
         self.window_end = 0;
         Ok(())
     }

@@ -1,8 +1,6 @@
 //! Tests of the commit order with a log that only counts. Under `--cfg loom` the same scenarios run in every
 //! interleaving; the log then keeps what was appended, so that a watermark ahead of its record is seen.
 
-use std::sync::Arc;
-
 use super::*;
 
 #[derive(Default)]
@@ -134,6 +132,8 @@ mod plain {
 
 #[cfg(loom)]
 mod loom_models {
+    use std::sync::Arc;
+
     use super::*;
 
     fn model(body: impl Fn() + Send + Sync + 'static) {
