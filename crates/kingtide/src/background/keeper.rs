@@ -43,6 +43,7 @@ pub(super) fn run(pipeline: &Pipeline, env: &dyn Env, engine: &Weak<Engine>) {
             seen = position;
             relieve(engine);
         }
+        pipeline.keeper.set_idle(is_idle);
         let timeout = match pipeline.keeper.sync_due() {
             Some(due) => Duration::from_nanos(due.saturating_sub(env.monotonic_nanos())).min(QUIET),
             None if is_idle => IDLE_PERIOD,

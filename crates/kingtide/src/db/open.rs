@@ -20,13 +20,13 @@ use super::recover::{Recovered, Recovery};
 use crate::{
     engine::{Engine, EngineParts, ManifestSlot},
     error::{Error, ErrorKind, Result},
-    family::{Family, FamilyParts, SuperVersion, decode_options},
+    family::{Family, FamilyParts, Opening, SuperVersion, decode_options},
     files::Files,
     manifest::{self, Manifest, ManifestState},
     memtable::MemtableSource,
     options::{FamilyOptions, Options},
     version::Version,
-    wal::{Blank, LogEnd, LogStart, Tail, WAL_SUFFIX, read_log},
+    wal::{Blank, LogEnd, LogStart, Tail, read_log, segment_slot},
     write::{CommitLog, Pipeline, PipelineParts},
 };
 
@@ -59,7 +59,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
         .env
         .clone()
         .unwrap_or_else(|| Arc::new(PosixEnv::new()));
-    let opening = env.random_u64();
+    let opening = Opening::default();
     let mut place = open_place(path, &options, env)?;
     let slot = open_manifest(&place, &options, path)?;
     let state = slot.state().clone();
@@ -72,7 +72,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
         unused_file_id(&place, &state)?,
     ));
     let memtables = MemtableSource::new(ARENAS_KEPT);
-    let families = open_families(&state, &options, &files, &memtables, opening)?;
+    let families = open_families(&state, &options, &files, &memtables, &opening)?;
     let (recovered, end) = {
         let now = (place.env.unix_micros() / 1_000_000) as i64;
         let mut recovery = Recovery::new(&files, &memtables, options.read_only, now);
@@ -326,7 +326,7 @@ fn open_families(
     options: &Options,
     files: &Files,
     memtables: &MemtableSource,
-    opening: u64,
+    opening: &Opening,
 ) -> Result<Vec<(Arc<Family>, SeqNo)>> {
     // Clones share tables: all versions of all families must share one metadata for each, because it counts readers.
     let mut shared: HashMap<FileId, Arc<TableMeta>> = HashMap::new();
@@ -359,7 +359,7 @@ fn open_families(
             name: stored.name.clone(),
             order,
             options: settings,
-            opening,
+            opening: opening.clone(),
             first: SuperVersion {
                 active,
                 sealed: Vec::new(),
@@ -484,10 +484,7 @@ fn remove_leftovers(engine: &Engine, place: &Place, first_slot: u64) -> Result<(
             .map_err(|error| Error::from(StorageError::io(name, "list", error)))
     };
     for entry in list(&place.wal, "wal")? {
-        let slot = entry
-            .name
-            .strip_suffix(WAL_SUFFIX)
-            .and_then(|stem| stem.parse::<u64>().ok());
+        let slot = segment_slot(&entry.name);
         if slot.is_some_and(|slot| slot < first_slot) {
             engine.remove_segments(vec![entry.name]);
         }

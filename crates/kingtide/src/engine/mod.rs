@@ -16,7 +16,7 @@ use kingtide_env::{
 
 use crate::{
     error::{Error, ErrorKind, Result},
-    family::{Family, Registry},
+    family::{Family, Opening, Registry},
     files::Files,
     manifest::{Manifest, ManifestState},
     options::Options,
@@ -70,7 +70,7 @@ pub(crate) struct Engine {
     pub(crate) manifest: Mutex<ManifestSlot>,
     pub(crate) counters: Counters,
     /// Names this opening, so that handles of another one are refused.
-    pub(crate) opening: u64,
+    pub(crate) opening: Opening,
     pub(crate) is_closed: AtomicBool,
     /// The largest clock that was ever answered, in Unix seconds: the clock never goes back within an opening.
     clock: AtomicU64,
@@ -88,7 +88,7 @@ pub(crate) struct EngineParts {
     pub(crate) files: Arc<Files>,
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) manifest: ManifestSlot,
-    pub(crate) opening: u64,
+    pub(crate) opening: Opening,
     pub(crate) lock: Option<Box<dyn FileLock>>,
 }
 

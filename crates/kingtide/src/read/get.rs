@@ -86,8 +86,10 @@ pub(crate) fn find(
     }
     for level in 1..=current.version.depth() {
         for meta in current.version.tables_for_key(level, key) {
-            let table = files.tables.get(meta, &family.order)?;
-            if let Some(entry) = table.get(key, hash, point.sequence, &files.blocks)? {
+            let entry = files.tables.with(meta, &family.order, |table| {
+                table.get(key, hash, point.sequence, &files.blocks)
+            })?;
+            if let Some(entry) = entry {
                 check_kind(entry.kind)?;
                 if !is_live(entry.kind, entry.expires_at) {
                     return Ok(None);
@@ -118,8 +120,10 @@ pub(crate) fn newest_in_tables(
             if meta.sequence_max <= newer_than {
                 continue;
             }
-            let table = files.tables.get(meta, &family.order)?;
-            if let Some(entry) = table.get(key, hash, SeqNo::MAX, &files.blocks)? {
+            let entry = files.tables.with(meta, &family.order, |table| {
+                table.get(key, hash, SeqNo::MAX, &files.blocks)
+            })?;
+            if let Some(entry) = entry {
                 return Ok(Some(entry.sequence));
             }
         }

@@ -17,5 +17,5 @@ mod tail;
 
 pub(crate) use reader::{LogEnd, LogStart, Replay, read_log};
 pub(crate) use record::{HEADROOM_BYTES, RecordFrames};
-pub(crate) use segment::{Blank, WAL_SUFFIX};
+pub(crate) use segment::{Blank, segment_slot};
 pub(crate) use tail::{Tail, UnsyncedSegments};

@@ -12,7 +12,7 @@ use kingtide_base::{Lsn, SegmentId, SeqNo, StorageError, StorageResult};
 use kingtide_env::{Directory, OpenMode};
 use kingtide_format::{FRAME_ALIGN, Frame, FrameKind, HeaderFault, SegmentHeader, decode_frame};
 
-use super::segment::{FRAMES_OFFSET, HEADER_COPY_OFFSET, WAL_SUFFIX};
+use super::segment::{FRAMES_OFFSET, HEADER_COPY_OFFSET, segment_slot};
 
 /// Where replay begins, from the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,12 +101,10 @@ fn find_segments(
         .list()
         .map_err(|error| StorageError::io("wal", "list", error))?;
     for entry in entries {
-        let Some(stem) = entry.name.strip_suffix(WAL_SUFFIX) else {
+        let Some(slot) = segment_slot(&entry.name) else {
             continue;
         };
-        if let Ok(slot) = stem.parse::<u64>() {
-            next_slot = next_slot.max(slot.saturating_add(1));
-        }
+        next_slot = next_slot.max(slot.saturating_add(1));
         if let Some(header) = read_header(directory, &entry.name)? {
             next_segment = next_segment.max(header.segment.next());
             if header.segment >= start.segment {

@@ -9,7 +9,12 @@ use kingtide_env::{Directory, Env, File, OpenMode};
 use kingtide_format::SegmentHeader;
 
 /// The ending of segment file names.
-pub(crate) const WAL_SUFFIX: &str = ".wal";
+const WAL_SUFFIX: &str = ".wal";
+/// The slot that the name of a segment file tells; `None` for names of other files.
+pub(crate) fn segment_slot(name: &str) -> Option<u64> {
+    name.strip_suffix(WAL_SUFFIX)?.parse().ok()
+}
+
 /// Where the second copy of the header begins: in another sector than the first.
 pub(super) const HEADER_COPY_OFFSET: u64 = 512;
 /// Where the first frame begins.

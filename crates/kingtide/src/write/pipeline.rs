@@ -311,7 +311,7 @@ impl Pipeline {
         self.commits.fetch_add(1, Ordering::Relaxed);
         if let Durability::Within(interval) = durability {
             self.keeper.sync_within(interval, self.env.as_ref());
-        } else if nudge {
+        } else if nudge || self.keeper.is_idle() {
             self.keeper.nudge();
         }
         for section in writes.sections() {
@@ -501,6 +501,8 @@ pub(crate) struct KeeperSignal {
     woken: Condvar,
     /// Set while a nudge is waiting, so that writers nudge once.
     is_nudged: AtomicBool,
+    /// Set while the keeper sleeps for long because the log is quiet; the next commit wakes it.
+    is_idle: AtomicBool,
     /// When the next interval sync is due, in monotonic nanoseconds; 0 when none is.
     sync_due: AtomicU64,
 }
@@ -518,6 +520,16 @@ impl KeeperSignal {
             let _state = self.state.lock();
             self.woken.notify_all();
         }
+    }
+
+    fn is_idle(&self) -> bool {
+        // Relaxed: a nudge too many or a period too late changes when a mark is written, nothing else.
+        self.is_idle.load(Ordering::Relaxed)
+    }
+
+    /// The keeper is about to sleep until it is nudged, or is awake again.
+    pub(crate) fn set_idle(&self, is_idle: bool) {
+        self.is_idle.store(is_idle, Ordering::Relaxed);
     }
 
     fn sync_within(&self, interval: Duration, env: &dyn Env) {
