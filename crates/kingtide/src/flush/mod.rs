@@ -58,7 +58,9 @@ pub(crate) fn write_memtable(
 pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool> {
     let _one_at_a_time = family.flushing.lock();
     let current = family.load_full();
-    let Some(memory) = current.sealed.last().map(Arc::clone) else { return Ok(false) };
+    let Some(memory) = current.sealed.last().map(Arc::clone) else {
+        return Ok(false);
+    };
     let is_bottom = current.version.is_empty();
     // Held no longer than needed: whoever holds it keeps the memtable from being used again.
     drop(current);
