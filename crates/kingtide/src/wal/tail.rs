@@ -376,3 +376,7 @@ fn read_only() -> io::Error {
         "the database is open for reading only",
     )
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

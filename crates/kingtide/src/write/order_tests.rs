@@ -1,6 +1,9 @@
 //! Tests of the commit order with a log that only counts. Under `--cfg loom` the same scenarios run in every
 //! interleaving; the log then keeps what was appended, so that a watermark ahead of its record is seen.
 
+#[cfg(loom)]
+use std::sync::Arc;
+
 use super::*;
 
 #[derive(Default)]

@@ -1,0 +1,181 @@
+//! Which segments are in use, wait, or go.
+
+use std::collections::HashSet;
+
+use kingtide_base::{Lsn, SegmentId};
+use kingtide_testkit::Random;
+
+use super::*;
+use crate::wal::{reader::LogStart, tests::Log};
+
+fn from(segment: SegmentId) -> LogStart {
+    LogStart {
+        segment,
+        position: Lsn(0),
+        durable: Lsn(0),
+    }
+}
+
+/// Appends until the log is in life `segment`.
+fn go_on_to(log: &mut Log, segment: u64) {
+    while log.tail.segment() < SegmentId(segment) {
+        log.append(vec![1; 700_000]);
+    }
+}
+
+/// Asserts that every file has one use only, and that nothing at or above `needed` waits for another life.
+fn check(tail: &Tail, removed: &HashSet<String>, needed: SegmentId) {
+    let lives: Vec<_> = tail.retained.iter().chain([&tail.current]).collect();
+    let ids: Vec<u64> = lives.iter().map(|segment| segment.id.0).collect();
+    let oldest = needed.0.max(ids[0]);
+    assert!(ids[0] <= oldest.max(needed.0));
+    assert!(
+        ids.windows(2).all(|pair| pair[0] + 1 == pair[1]),
+        "lives follow one another: {ids:?}"
+    );
+    let mut names = HashSet::new();
+    let in_use = lives.iter().map(|segment| &segment.name);
+    for name in in_use.chain(tail.blanks.iter().map(|blank| &blank.name)) {
+        assert!(names.insert(name.clone()), "{name} has two uses");
+        assert!(!removed.contains(name), "{name} was removed and is in use");
+    }
+    for unsynced in &tail.unsynced {
+        assert!(
+            lives.iter().any(|life| life.id == unsynced.id),
+            "a life that ended is synced"
+        );
+    }
+}
+
+/// Goal: a segment is given another life, or removed, only when everything in it is in tables. Method: random appends,
+/// syncs, retirements and shrinkings, the bookkeeping checked after each.
+#[test]
+fn a_segment_is_never_used_again_while_it_is_needed() {
+    for seed in 0..20 {
+        println!("seed {seed}");
+        let mut random = Random::new(seed);
+        let (_env, mut log) = Log::in_memory();
+        let mut removed = HashSet::new();
+        let mut needed = SegmentId(1);
+        for _ in 0..60 {
+            match random.below(6) {
+                0 => log.sync(),
+                1 => {
+                    let oldest = log.tail.retained.front().unwrap_or(&log.tail.current).id;
+                    needed = SegmentId(
+                        random.between(oldest.0 as usize, log.tail.segment().0 as usize) as u64,
+                    );
+                    let kept: Vec<_> = log
+                        .tail
+                        .retained
+                        .iter()
+                        .filter(|segment| segment.id >= needed)
+                        .map(|segment| segment.name.clone())
+                        .collect();
+                    let blanks = log.tail.blanks.len();
+                    removed.extend(log.retire(from(needed)));
+                    let names: Vec<_> = log.tail.retained.iter().map(|s| s.name.clone()).collect();
+                    assert_eq!(names, kept, "what is needed stays, the rest goes");
+                    assert!(log.tail.blanks.len() <= blanks.max(BLANKS_KEPT_MAX));
+                }
+                2 if random.one_in(2) => removed.extend(log.tail.shrink()),
+                _ => log.append(vec![2; random.below(400_000)]),
+            }
+            check(&log.tail, &removed, needed);
+        }
+    }
+}
+
+/// Goal: at most two blanks are kept, the others are removed, and an idle log keeps one. Method: five lives end at once.
+#[test]
+fn few_blanks_are_kept_and_an_idle_log_keeps_one() {
+    let (_env, mut log) = Log::in_memory();
+    go_on_to(&mut log, 6);
+    let (count, bytes) = log.tail.size();
+    assert_eq!(count, 6);
+    let removed = log.retire(from(SegmentId(6)));
+    assert_eq!(
+        removed,
+        ["000003.wal", "000004.wal", "000005.wal"],
+        "beyond the two kept"
+    );
+    assert_eq!(log.tail.size(), (3, bytes / 2));
+    assert!(
+        log.retire(from(SegmentId(6))).is_empty(),
+        "again does nothing"
+    );
+    assert_eq!(log.tail.shrink().len(), 1);
+    assert!(log.tail.shrink().is_empty());
+    assert_eq!(log.tail.size().0, 2);
+}
+
+/// Goal: segments that the log has outgrown are not used again. Method: a small one ends while the current one is four
+/// times as large.
+#[test]
+fn a_segment_that_is_too_small_is_removed() {
+    let (_env, mut log) = Log::in_memory();
+    log.add_blank(4 << 20);
+    log.append(vec![3; 700_000]);
+    log.append(vec![3; 700_000]);
+    assert_eq!(log.retire(from(SegmentId(2))), ["000001.wal"]);
+    assert_eq!(log.tail.size(), (1, 4 << 20));
+}
+
+/// Goal: a sync covers every segment since the last one, oldest first, and then only the current one.
+#[test]
+fn a_sync_covers_all_segments_since_the_last_one() {
+    let (_env, mut log) = Log::in_memory();
+    let ids = |tail: &Tail| -> Vec<u64> { tail.unsynced().iter().map(|s| s.id.0).collect() };
+    go_on_to(&mut log, 3);
+    assert_eq!(ids(&log.tail), [1, 2, 3]);
+    log.sync();
+    assert_eq!(ids(&log.tail), [3]);
+    go_on_to(&mut log, 5);
+    assert_eq!(ids(&log.tail), [3, 4, 5]);
+    log.retire(from(SegmentId(4)));
+    assert_eq!(
+        ids(&log.tail),
+        [4, 5],
+        "nobody asks for a retired one any more"
+    );
+}
+
+/// Goal: a record is taken in only when it fits, and then it does fit, to the last byte. Method: random lengths and
+/// blanks; `has_room` is believed.
+#[test]
+fn what_has_room_fits() {
+    for seed in 0..5 {
+        println!("seed {seed}");
+        let mut random = Random::new(seed);
+        let (_env, mut log) = Log::in_memory();
+        for _ in 0..40 {
+            if random.one_in(4) {
+                log.add_blank((1 + random.below(3) as u64) << 20);
+            }
+            log.append(vec![4; random.below(1 << 20)]);
+        }
+    }
+    let (_env, mut log) = Log::in_memory();
+    let whole = (1 << 20) - 1024 - FRAME_HEADER_BYTES;
+    log.append(vec![5; whole]);
+    assert_eq!(log.tail.segment(), SegmentId(1), "it fills the segment");
+    let mark = log.tail.append_mark(SeqNo(1), Lsn(0));
+    assert!(!mark.expect("nothing was written"), "a mark has no room");
+    log.append(vec![5; 1]);
+    assert_eq!(log.tail.segment(), SegmentId(2));
+}
+
+/// Goal: a read-only log refuses records and never asks for windows or blanks.
+#[test]
+fn a_read_only_tail_takes_nothing() {
+    let mut tail = Tail::read_only(SegmentId(7), Lsn(99));
+    let mut frames = RecordFrames::default();
+    frames.prepare(&[0; 64], 64..64);
+    assert!(!tail.has_room(&frames));
+    assert!(tail.claim_window().is_none());
+    assert_eq!((tail.segment(), tail.position()), (SegmentId(7), Lsn(99)));
+    assert!(
+        tail.append(&mut [0; 64], &frames, SeqNo(1), Lsn(0))
+            .is_err()
+    );
+}
