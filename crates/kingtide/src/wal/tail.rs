@@ -39,6 +39,8 @@ pub(crate) struct Tail {
     window_end: u64,
     /// Bytes of frames appended in this opening.
     bytes_written: u64,
+    /// False once windows were given up.
+    has_windows: bool,
 }
 
 impl Tail {
@@ -62,6 +64,7 @@ impl Tail {
             boot_id,
             window_end: 0,
             bytes_written: 0,
+            has_windows: true,
         })
     }
 
@@ -84,6 +87,7 @@ impl Tail {
             boot_id: 0,
             window_end: u64::MAX,
             bytes_written: 0,
+            has_windows: false,
         }
     }
 
@@ -291,8 +295,19 @@ impl Tail {
         self.wants_window() || self.wants_blank()
     }
 
+    /// No more windows in this opening: its commits are synced one by one. A store into mapped memory makes the whole
+    /// folio dirty that the page cache keeps the page in, which may be many pages, and every sync would write all of it;
+    /// a positional write makes dirty only what it touches.
+    pub(crate) fn give_up_windows(&mut self) {
+        self.has_windows = false;
+    }
+
     fn wants_window(&self) -> bool {
-        self.offset + WINDOW_BYTES / 2 >= self.window_end && self.window_end < self.current.bytes
+        // The first records go by position: an opening that writes little, or syncs, needs no mapping.
+        self.has_windows
+            && self.bytes_written >= WINDOW_BYTES / 16
+            && self.offset + WINDOW_BYTES / 2 >= self.window_end
+            && self.window_end < self.current.bytes
     }
 
     /// Segments in use and blanks, and their bytes.

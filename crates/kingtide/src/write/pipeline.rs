@@ -286,6 +286,9 @@ impl Pipeline {
             current.active.note_record(segment, start, end);
         }
         let must_sync = durability == Durability::Device;
+        if must_sync {
+            state.log.tail.give_up_windows();
+        }
         let nudge = state.log.tail.wants_attention();
         let completion = self.order.complete(&mut state, sequence, end, must_sync);
         Ok(Attempt::Done {
