@@ -197,16 +197,16 @@ fn directory(env: &MemoryEnv) -> Arc<dyn Directory> {
         .expect("it can be made")
 }
 
-fn replay(
-    directory: &Arc<dyn Directory>,
-    start: LogStart,
-) -> StorageResult<(Vec<(SeqNo, Vec<u8>)>, LogEnd)> {
+/// The records, and where the log ended.
+type Outcome = StorageResult<(Vec<(SeqNo, Vec<u8>)>, LogEnd)>;
+
+fn replay(directory: &Arc<dyn Directory>, start: LogStart) -> Outcome {
     let mut replayed = Replayed::default();
     let end = read_log(directory.as_ref(), start, &mut replayed)?;
     Ok((replayed.0, end))
 }
 
-fn is_damage(outcome: &StorageResult<(Vec<(SeqNo, Vec<u8>)>, LogEnd)>) -> bool {
+fn is_damage(outcome: &Outcome) -> bool {
     matches!(outcome, Err(StorageError::Corruption(_)))
 }
 

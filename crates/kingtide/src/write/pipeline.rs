@@ -263,7 +263,8 @@ impl Pipeline {
             return Ok(Attempt::NeedsValidation);
         }
         let sequence = state.next_sequence();
-        let start = state.log.tail.position();
+        // Before the append: a long record begins here and may end in a later segment.
+        let (segment, start) = (state.log.tail.segment(), state.log.tail.position());
         let durable = self.order.durable();
         let appended = writes.append_to(&mut state.log.tail, sequence, durable);
         let end = match appended {
@@ -271,7 +272,6 @@ impl Pipeline {
             Err(error) => return Err(self.append_failed(state, &error.to_string())),
         };
         state.log.marked = durable;
-        let segment = state.log.tail.segment();
         for section in writes.sections_mut() {
             let current = section.family.load();
             let run = section.run.take();
@@ -591,3 +591,7 @@ fn dropped(family: &Family) -> Error {
         format!("column family {:?} was dropped", family.name()),
     )
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

@@ -99,3 +99,7 @@ impl Stall {
         self.stalls.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
