@@ -239,4 +239,25 @@ mod loom_models {
             assert!(order.visible() <= SeqNo(1));
         });
     }
+    /// Goal: a synced commit is acknowledged and visible, or neither, while an append fails beside it. Method: all
+    /// interleavings of a `full` commit and the stop of the log.
+    #[test]
+    fn loom_a_stop_beside_a_sync_leaves_no_acknowledged_commit_invisible() {
+        model(|| {
+            let order = Arc::new(order());
+            let writer = {
+                let order = Arc::clone(&order);
+                loom::thread::spawn(move || {
+                    let Ok((completion, sequence, end)) = append(&order, true) else {
+                        return;
+                    };
+                    let outcome = order.wait(completion, sequence, end, |_| Ok::<(), String>(()));
+                    assert!(outcome.is_err() || order.visible() >= sequence);
+                })
+            };
+            order.lock().set_failure("an append fails");
+            order.stop("an append fails");
+            writer.join().expect("no panic");
+        });
+    }
 }

@@ -1,10 +1,16 @@
-//! Commits of a whole database whose disk is full or fails, in the world in memory.
+//! Commits of a whole database whose disk is full or fails, and of a pipeline alone, in the world in memory.
 
-use std::{io, sync::Arc};
+use std::{cell::Cell, io, path::Path};
 
+use kingtide_base::{EntryKind, SegmentId};
 use kingtide_env::{CrashImage, FaultyEnv, MemoryEnv, Operation, Rule, Times};
+use kingtide_format::Op;
 
-use crate::{ColumnFamily, Db, ErrorKind, FamilyOptions, Options, SyncMode};
+use super::*;
+use crate::{
+    ColumnFamily, Db, FamilyOptions, Options, SyncMode, family::testing, version::Version,
+    write::TableLookup,
+};
 
 const PATH: &str = "/db";
 
@@ -193,5 +199,189 @@ fn a_failed_sync_is_final() {
         assert_eq!(kind(db.close()), Some(ErrorKind::ReopenRequired));
         let found = after_kill(&env, &[b"before", b"after"]);
         assert_eq!(found, [true, false]);
+    }
+}
+
+/// A pipeline without a database, and a family to write to.
+fn pipeline() -> (Pipeline, Arc<Family>) {
+    let env = MemoryEnv::new(3);
+    let log_directory = env
+        .open_directory(Path::new("/wal"), true)
+        .expect("it can be made");
+    let blank = Blank::create(&env, log_directory.as_ref(), 1, 0, false).expect("there is room");
+    let tail = Tail::begin(blank, SegmentId(1), Lsn(0), 1).expect("the header is written");
+    let pipeline = Pipeline::new(PipelineParts {
+        env: Arc::new(env),
+        log_directory,
+        log: CommitLog::new(tail, 2),
+        last: SeqNo(10),
+        sealed_bytes_max: 1 << 20,
+        memtables: MemtableSource::new(0),
+    });
+    (pipeline, testing::family(1, testing::small("memcmp")))
+}
+
+fn write_set(family: &Arc<Family>, key: &[u8], value: &[u8]) -> WriteSet {
+    let mut writes = WriteSet::default();
+    let op = Op {
+        kind: EntryKind::Put,
+        key,
+        value,
+        expires_at: 0,
+    };
+    writes.push(family, &op).expect("short");
+    writes
+}
+
+/// Goal: when tables are installed between validation and the ordered step, validation is done again, and what it finds
+/// then counts. Method: the lookup in tables installs others itself, the first two times; the third look finds nothing,
+/// or a newer commit.
+#[test]
+fn validation_is_repeated_until_the_tables_stand_still() {
+    for newest in [None, Some(SeqNo(10)), Some(SeqNo(11))] {
+        let (pipeline, family) = pipeline();
+        let looks = Cell::new(0);
+        let in_tables: &TableLookup<'_> = &|family, _, _, _| {
+            looks.set(looks.get() + 1);
+            if looks.get() > 2 {
+                return Ok(newest);
+            }
+            let version = Arc::new(Version::empty(family.order.clone()));
+            family.update(|current| current.with_version(version, None));
+            Ok(None)
+        };
+        let validation = Validation {
+            snapshot: SeqNo(10),
+            in_tables,
+        };
+        let mut writes = write_set(&family, b"key", b"v");
+        let outcome = pipeline.commit(&mut writes, Durability::Kernel, Some(validation));
+        assert_eq!(looks.get(), 3);
+        let is_conflict = newest > Some(SeqNo(10));
+        if is_conflict {
+            assert_eq!(kind(outcome), Some(ErrorKind::Conflict));
+            assert!(
+                family.load().active.table.is_empty(),
+                "something was written"
+            );
+            assert_eq!(pipeline.order.lock().log.tail.position(), Lsn(0));
+        } else {
+            assert_eq!(outcome.expect("no conflict"), SeqNo(11));
+            assert_eq!(pipeline.order.visible(), SeqNo(11));
+        }
+    }
+}
+
+/// Goal: the first committer wins, whether or not its memtable was sealed since; a transaction that began afterwards is
+/// not disturbed.
+#[test]
+fn the_first_committer_wins() {
+    let (pipeline, family) = pipeline();
+    let at = |snapshot: u64| Validation {
+        snapshot: SeqNo(snapshot),
+        in_tables: &|_, _, _, _| Ok(None),
+    };
+    let commit = |snapshot: u64| {
+        let mut writes = write_set(&family, b"key", b"v");
+        pipeline.commit(&mut writes, Durability::Kernel, Some(at(snapshot)))
+    };
+    assert_eq!(commit(10).expect("the first"), SeqNo(11));
+    assert_eq!(kind(commit(10)), Some(ErrorKind::Conflict));
+    assert_eq!(commit(11).expect("it saw the first"), SeqNo(12));
+    let full = Arc::clone(&family.load().active);
+    pipeline
+        .rotate(&family, &full, (0, 0))
+        .expect("there is room");
+    assert_eq!(family.load().sealed.len(), 1);
+    assert_eq!(kind(commit(11)), Some(ErrorKind::Conflict));
+    assert_eq!(commit(12).expect("it saw the second"), SeqNo(13));
+}
+
+/// Goal: a full memtable is sealed once and a larger one takes a transaction that no usual one holds; where each
+/// record lies in the log is known. Method: short commits, then one of four times the memtable's size.
+#[test]
+fn a_full_memtable_is_sealed_and_a_large_transaction_gets_its_own() {
+    let (pipeline, family) = pipeline();
+    let mut ends = Vec::new();
+    for bytes in [100, 200, 256 << 10, 100] {
+        let start = pipeline.order.lock().log.tail.position();
+        let mut writes = write_set(&family, b"key", &vec![1; bytes]);
+        pipeline
+            .commit(&mut writes, Durability::Device, None)
+            .expect("there is room");
+        ends.push((start, pipeline.order.lock().log.tail.position()));
+    }
+    let current = family.load_full();
+    let spans: Vec<_> = current
+        .memories()
+        .filter_map(|memory| memory.span())
+        .map(|span| (span.start, span.end))
+        .collect();
+    assert_eq!(
+        spans,
+        [ends[3], ends[2], (ends[0].0, ends[1].1)],
+        "newest first"
+    );
+    assert_eq!(pipeline.order.durable(), ends[3].1);
+    assert_eq!(pipeline.counts(), (4, 4));
+    let stale = Arc::clone(current.sealed.last().expect("it was sealed"));
+    pipeline
+        .rotate(&family, &stale, (0, 0))
+        .expect("somebody was faster");
+    assert_eq!(family.load().sealed.len(), 2, "sealed twice");
+}
+
+/// Goal: after a close nothing is committed, and a dropped family takes nothing.
+#[test]
+fn closed_and_dropped_are_refused() {
+    let (pipeline, family) = pipeline();
+    let other = testing::family(2, testing::small("memcmp"));
+    other.set_dropped();
+    let commit = |family: &Arc<Family>| {
+        let mut writes = write_set(family, b"key", b"v");
+        pipeline.commit(&mut writes, Durability::Kernel, None)
+    };
+    assert_eq!(kind(commit(&other)), Some(ErrorKind::NotFound));
+    commit(&family).expect("open");
+    pipeline.close();
+    assert_eq!(kind(commit(&family)), Some(ErrorKind::Closed));
+}
+
+/// Goal: a nudge before the keeper waits is not lost, the earliest due time stays, and a stop ends the keeper.
+#[test]
+fn the_keeper_is_woken_and_stopped() {
+    let env = MemoryEnv::new(4);
+    let signal = KeeperSignal::default();
+    let for_ever = Duration::from_secs(3600);
+    signal.nudge();
+    signal.nudge();
+    assert!(signal.wait(for_ever), "the nudge was lost");
+    assert!(signal.wait(Duration::ZERO), "one nudge wakes once");
+    assert_eq!(signal.sync_due(), None);
+    signal.sync_within(Duration::from_secs(5), &env);
+    let due = signal.sync_due().expect("a sync is due");
+    signal.sync_within(Duration::from_secs(1), &env);
+    assert_eq!(signal.sync_due(), Some(due), "the first commit decides");
+    assert!(signal.wait(for_ever), "the keeper must hear of it");
+    signal.clear_sync_due();
+    assert_eq!(signal.sync_due(), None);
+    signal.stop();
+    assert!(!signal.wait(for_ever));
+}
+
+/// Goal: of two wishes for durability the stricter one counts.
+#[test]
+fn the_stricter_durability_counts() {
+    let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
+    let ordered = [
+        Durability::Kernel,
+        Durability::Within(minute),
+        Durability::Within(second),
+        Durability::Device,
+    ];
+    for (left, one) in ordered.into_iter().enumerate() {
+        for (right, other) in ordered.into_iter().enumerate() {
+            assert_eq!(one.stricter(other), ordered[left.max(right)]);
+        }
     }
 }
