@@ -5,7 +5,6 @@
 //! for every engine alike and gives way to anything else that wants to run.
 
 use std::{
-
     io::{self, Read, Write},
     path::Path,
     process::{self, Child, Command, Stdio},

@@ -28,7 +28,7 @@ pub enum ErrorKind {
     DiskFull,
     /// The operating system refused an operation for another reason; see the source.
     Io,
-    /// Stored bytes are damaged. Restore from a backup, or salvage with `kingtide repair`.
+    /// Stored bytes are damaged. `kingtide verify` tells which files; restore them from a backup.
     Corruption,
     /// The log could not be synced: this commit is wholly there or wholly absent after the next open. Reopen and look.
     OutcomeUnknown,

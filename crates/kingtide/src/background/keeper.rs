@@ -86,6 +86,9 @@ fn settle(pipeline: &Pipeline, engine: &Weak<Engine>) {
 /// Gives back the memory of empty memtables: an idle database holds what it caches, and no more.
 fn release_memory(engine: &Engine) {
     engine.pipeline.memtables.release();
+    if !engine.pipeline.stall.has_room() {
+        return;
+    }
     for family in engine.families.all() {
         let active = Arc::clone(&family.load().active);
         if active.is_recycled && active.table.is_empty() {
@@ -102,7 +105,8 @@ fn relieve(engine: &Weak<Engine>) {
         return;
     };
     let bytes = engine.pipeline.order.lock().log.tail.retained_bytes();
-    if bytes < LOG_BYTES_ALLOWED {
+    // Never waits: interval syncs and the supply of the log depend on this thread.
+    if bytes < LOG_BYTES_ALLOWED || !engine.pipeline.stall.has_room() {
         return;
     }
     let Some(holder) = engine.log_needed(None).holder else {

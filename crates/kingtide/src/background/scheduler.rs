@@ -292,3 +292,7 @@ impl Attention for Background {
         self.schedule(Task::MergeRuns, family);
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

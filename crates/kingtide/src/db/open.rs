@@ -25,6 +25,7 @@ use crate::{
     manifest::{self, Manifest, ManifestState},
     memtable::MemtableSource,
     options::{FamilyOptions, Options},
+    output::discard_output,
     version::Version,
     wal::{Blank, LogEnd, LogStart, Tail, read_log, segment_slot},
     write::{CommitLog, Pipeline, PipelineParts},
@@ -403,7 +404,16 @@ fn begin_log(
 ) -> Result<Tail> {
     let (env, wal) = (place.env.as_ref(), place.wal.as_ref());
     let segment = end.next_segment.max(SegmentId(1));
-    let blank = Blank::create(env, wal, end.next_slot, FIRST_SEGMENT_BYTES, false)?;
+    let blank = match Blank::create(env, wal, end.next_slot, FIRST_SEGMENT_BYTES, false) {
+        Ok(blank) => blank,
+        Err(error) => {
+            // A full disk must not become fuller with each attempt to open.
+            for output in recovered.iter().flat_map(|found| &found.outputs) {
+                discard_output(files, output);
+            }
+            return Err(error.into());
+        }
+    };
     let mut edits = vec![
         Edit::NextFileId(files.next_id()),
         Edit::LogStart {

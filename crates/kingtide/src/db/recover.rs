@@ -213,3 +213,7 @@ impl Replay for Recovery<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

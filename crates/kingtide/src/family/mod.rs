@@ -5,6 +5,7 @@
 //! | `config` | settings: validation, and the text pairs in which they are stored |
 //! | `registry` | families by name and by id |
 //! | `super_version` | what readers of a family see: memtables and tables, swapped as a whole |
+//! | `testing` | families without a database, for tests |
 
 mod config;
 mod registry;
@@ -24,6 +25,10 @@ pub(crate) use registry::{Registry, already_exists};
 pub(crate) use super_version::SuperVersion;
 
 use crate::options::FamilyOptions;
+
+#[cfg(test)]
+#[cfg(not(loom))]
+pub(crate) mod testing;
 
 /// Names one opening of a database in this process: handles that share it belong together.
 #[derive(Clone, Debug, Default)]

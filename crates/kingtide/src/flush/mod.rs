@@ -97,3 +97,7 @@ fn secure_log(engine: &Engine, memory: &Arc<Memory>) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

@@ -289,3 +289,7 @@ pub(crate) fn discard_output(files: &Files, output: &Output) {
         .map(|file| Created::Vlog(file.file));
     discard(files, &tables.chain(values).collect::<Vec<_>>());
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

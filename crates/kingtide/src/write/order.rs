@@ -220,9 +220,7 @@ impl<L: OrderedLog> CommitOrder<L> {
         state.log.synced(sample);
         // Release: pairs with the load in `durable`.
         self.durable.store(position.0, Ordering::Release);
-        if state.failure.is_some() {
-            return;
-        }
+        // Also when an append has failed meanwhile: whoever waited for this sync is told that its commit is there.
         while state
             .waiting
             .front()

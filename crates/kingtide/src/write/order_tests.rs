@@ -131,6 +131,22 @@ mod plain {
         assert!(append(&order, false).is_err());
         assert_eq!(order.visible(), SeqNo(1));
     }
+
+    /// Goal: whoever is acknowledged is visible, also when the log stops meanwhile. Method: a later append fails while
+    /// the sync of an earlier commit runs, which then succeeds.
+    #[test]
+    fn a_commit_synced_while_a_later_append_fails_is_visible() {
+        let order = order();
+        let (completion, sequence, end) = append(&order, true).expect("healthy");
+        let outcome = order.wait(completion, sequence, end, |_| {
+            order.lock().set_failure("a later append fails");
+            order.stop("a later append fails");
+            Ok::<(), String>(())
+        });
+        assert_eq!(outcome, Ok(()), "it is durable");
+        assert_eq!(order.visible(), sequence);
+        assert!(append(&order, false).is_err(), "the log has stopped");
+    }
 }
 
 #[cfg(loom)]
@@ -223,6 +239,27 @@ mod loom_models {
                 writer.join().expect("no panic");
             }
             assert!(order.visible() <= SeqNo(1));
+        });
+    }
+    /// Goal: a synced commit is acknowledged and visible, or neither, while an append fails beside it. Method: all
+    /// interleavings of a `full` commit and the stop of the log.
+    #[test]
+    fn loom_a_stop_beside_a_sync_leaves_no_acknowledged_commit_invisible() {
+        model(|| {
+            let order = Arc::new(order());
+            let writer = {
+                let order = Arc::clone(&order);
+                loom::thread::spawn(move || {
+                    let Ok((completion, sequence, end)) = append(&order, true) else {
+                        return;
+                    };
+                    let outcome = order.wait(completion, sequence, end, |_| Ok::<(), String>(()));
+                    assert!(outcome.is_err() || order.visible() >= sequence);
+                })
+            };
+            order.lock().set_failure("an append fails");
+            order.stop("an append fails");
+            writer.join().expect("no panic");
         });
     }
 }

@@ -127,3 +127,7 @@ fn conflict(key: &[u8], family: &Family) -> Error {
         ),
     )
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

@@ -350,3 +350,7 @@ impl WriteSet {
         tail.append(buffer, &self.frames, sequence, durable)
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

@@ -1,0 +1,387 @@
+//! Commits of a whole database whose disk is full or fails, and of a pipeline alone, in the world in memory.
+
+use std::{cell::Cell, io, path::Path};
+
+use kingtide_base::{EntryKind, SegmentId};
+use kingtide_env::{CrashImage, FaultyEnv, MemoryEnv, Operation, Rule, Times};
+use kingtide_format::Op;
+
+use super::*;
+use crate::{
+    ColumnFamily, Db, FamilyOptions, Options, SyncMode, family::testing, version::Version,
+    write::TableLookup,
+};
+
+const PATH: &str = "/db";
+
+fn open(env: Arc<dyn kingtide_env::Env>) -> Db {
+    let options = Options {
+        env: Some(env),
+        ..Options::default()
+    };
+    Db::open(PATH, options).expect("the database opens")
+}
+
+fn family(db: &Db, name: &str, sync: SyncMode) -> ColumnFamily {
+    let options = FamilyOptions {
+        sync,
+        disk_free_bytes_min: 0,
+        ..FamilyOptions::default()
+    };
+    db.open_family(name, options).expect("it can be made")
+}
+
+/// A database in a world whose calls can be made to fail, with one commit in family `f`.
+fn faulty(sync: SyncMode) -> (MemoryEnv, FaultyEnv, Db, ColumnFamily) {
+    let env = MemoryEnv::new(1);
+    let faulty = FaultyEnv::new(Arc::new(env.clone()));
+    let db = open(Arc::new(faulty.clone()));
+    let f = family(&db, "f", sync);
+    db.put(&f, b"before", b"v").expect("healthy");
+    (env, faulty, db, f)
+}
+
+fn once(operation: Operation, error: io::ErrorKind) -> Rule {
+    Rule {
+        operation,
+        name_contains: ".wal".to_owned(),
+        nth: 1,
+        error,
+        times: Times::Once,
+    }
+}
+
+fn kind<T>(outcome: crate::Result<T>) -> Option<ErrorKind> {
+    outcome.err().map(|error| error.kind())
+}
+
+fn keys(db: &Db, f: &ColumnFamily, keys: &[&[u8]]) -> Vec<bool> {
+    keys.iter()
+        .map(|key| db.contains(f, key).expect("reads go on"))
+        .collect()
+}
+
+/// What a new opening finds after a kill.
+fn after_kill(env: &MemoryEnv, wanted: &[&[u8]]) -> Vec<bool> {
+    let found = env.kill();
+    let db = open(Arc::new(found));
+    let f = db.family("f").expect("it was made");
+    keys(&db, &f, wanted)
+}
+
+/// Goal: replay of a record in parts begins at its first part, whichever segment the last one is in. Method: the record
+/// is the first of its memtable; the flush of another family moves the log's start up to it; the process is killed.
+#[test]
+fn the_log_keeps_all_parts_of_a_long_record() {
+    let env = MemoryEnv::new(1);
+    let db = open(Arc::new(env.clone()));
+    let f = family(&db, "f", SyncMode::None);
+    let other = family(&db, "other", SyncMode::None);
+    db.put(&other, b"k", b"v").expect("healthy");
+    let value = vec![7; 1 << 20];
+    let mut transaction = db.begin().expect("open");
+    for number in 0..18_u8 {
+        transaction.put(&f, &[number], &value).expect("short");
+    }
+    transaction.commit().expect("healthy");
+    db.flush(&other).expect("healthy");
+    let wanted: Vec<[u8; 1]> = (0..18).map(|number| [number]).collect();
+    let wanted: Vec<&[u8]> = wanted.iter().map(|key| &key[..]).collect();
+    assert_eq!(after_kill(&env, &wanted), [true; 18]);
+}
+
+/// Goal: a full disk is told before anything is written, and writing goes on when there is space. Method: a record that
+/// needs another segment, while the capacity does not hold one.
+#[test]
+fn a_full_disk_refuses_a_commit_that_needs_another_segment() {
+    let env = MemoryEnv::new(2);
+    let db = open(Arc::new(env.clone()));
+    let f = family(&db, "f", SyncMode::Full);
+    db.put(&f, b"before", b"v").expect("healthy");
+    let used: usize = env
+        .paths()
+        .iter()
+        .filter_map(|path| env.read_file(path))
+        .map(|bytes| bytes.len())
+        .sum();
+    env.set_capacity(Some(used as u64 + (200 << 10)));
+    let value = vec![1; 1 << 20];
+    for _ in 0..3 {
+        assert_eq!(kind(db.put(&f, b"long", &value)), Some(ErrorKind::DiskFull));
+    }
+    db.put(&f, b"short", b"v")
+        .expect("the segment has room for it");
+    assert_eq!(
+        keys(&db, &f, &[b"before", b"long", b"short"]),
+        [true, false, true]
+    );
+    env.set_capacity(None);
+    db.put(&f, b"long", &value).expect("there is space again");
+    let found = env.crash(CrashImage::NothingUnsynced, 0);
+    assert_eq!(
+        after_kill(&found, &[b"before", b"long", b"short"]),
+        [true; 3]
+    );
+}
+
+/// Goal: a segment that cannot be made durable is given up, and nothing else. Method: its sync fails once; the commit
+/// that needed it is refused, the next one finds another.
+#[test]
+fn a_blank_that_cannot_be_synced_stops_nothing() {
+    let (env, faulty, db, f) = faulty(SyncMode::Full);
+    faulty.fail(once(Operation::Sync, io::ErrorKind::Other));
+    let value = vec![1; 1 << 20];
+    assert_eq!(kind(db.put(&f, b"long", &value)), Some(ErrorKind::Io));
+    assert_eq!(keys(&db, &f, &[b"long"]), [false]);
+    db.put(&f, b"long", &value).expect("the log goes on");
+    let found = env.crash(CrashImage::NothingUnsynced, 0);
+    assert_eq!(after_kill(&found, &[b"before", b"long"]), [true; 2]);
+}
+
+/// Goal: an append that fails stops the log: the commit's outcome is unknown, later ones are refused, reads go on, and
+/// the next opening has the commit wholly or not at all. Method: the write of the record fails, that of a new segment's
+/// header, and that of a long record's second part.
+#[test]
+fn a_failed_append_is_final() {
+    for (nth, bytes) in [(1, 10), (1, 1 << 20), (2, 1 << 20), (4, 17 << 20)] {
+        let (env, faulty, db, f) = faulty(SyncMode::None);
+        faulty.fail(Rule {
+            nth,
+            ..once(Operation::Write, io::ErrorKind::Other)
+        });
+        let mut transaction = db.begin().expect("open");
+        for key in [b"left".as_slice(), b"right"] {
+            transaction
+                .put(&f, key, &vec![1; bytes / 2])
+                .expect("short");
+        }
+        assert_eq!(
+            kind(transaction.commit()),
+            Some(ErrorKind::OutcomeUnknown),
+            "write {nth}"
+        );
+        assert_eq!(
+            kind(db.put(&f, b"after", b"v")),
+            Some(ErrorKind::ReopenRequired)
+        );
+        assert_eq!(kind(db.sync_wal()), Some(ErrorKind::ReopenRequired));
+        assert_eq!(kind(db.flush(&f)), Some(ErrorKind::ReopenRequired));
+        let wanted: [&[u8]; 4] = [b"before", b"left", b"right", b"after"];
+        assert_eq!(keys(&db, &f, &wanted), [true, false, false, false]);
+        assert_eq!(kind(db.close()), Some(ErrorKind::ReopenRequired));
+        let found = after_kill(&env, &wanted);
+        assert!(found[0] && !found[3], "write {nth}: {found:?}");
+        assert_eq!(found[1], found[2], "write {nth}: half a transaction");
+    }
+}
+
+/// Goal: a sync that fails stops the log, whoever made it. Method: the sync of a commit, and one by `sync_wal`.
+#[test]
+fn a_failed_sync_is_final() {
+    for sync in [SyncMode::Full, SyncMode::None] {
+        let (env, faulty, db, f) = faulty(sync);
+        faulty.fail(once(Operation::Sync, io::ErrorKind::Other));
+        match sync {
+            SyncMode::Full => assert_eq!(
+                kind(db.put(&f, b"during", b"v")),
+                Some(ErrorKind::OutcomeUnknown)
+            ),
+            _ => assert_eq!(kind(db.sync_wal()), Some(ErrorKind::ReopenRequired)),
+        }
+        assert_eq!(
+            kind(db.put(&f, b"after", b"v")),
+            Some(ErrorKind::ReopenRequired)
+        );
+        assert_eq!(
+            keys(&db, &f, &[b"before", b"during", b"after"]),
+            [true, false, false]
+        );
+        assert_eq!(kind(db.close()), Some(ErrorKind::ReopenRequired));
+        let found = after_kill(&env, &[b"before", b"after"]);
+        assert_eq!(found, [true, false]);
+    }
+}
+
+/// A pipeline without a database, and a family to write to.
+fn pipeline() -> (Pipeline, Arc<Family>) {
+    let env = MemoryEnv::new(3);
+    let log_directory = env
+        .open_directory(Path::new("/wal"), true)
+        .expect("it can be made");
+    let blank = Blank::create(&env, log_directory.as_ref(), 1, 0, false).expect("there is room");
+    let tail = Tail::begin(blank, SegmentId(1), Lsn(0), 1).expect("the header is written");
+    let pipeline = Pipeline::new(PipelineParts {
+        env: Arc::new(env),
+        log_directory,
+        log: CommitLog::new(tail, 2),
+        last: SeqNo(10),
+        sealed_bytes_max: 1 << 20,
+        memtables: MemtableSource::new(0),
+    });
+    (pipeline, testing::family(1, testing::small("memcmp")))
+}
+
+fn write_set(family: &Arc<Family>, key: &[u8], value: &[u8]) -> WriteSet {
+    let mut writes = WriteSet::default();
+    let op = Op {
+        kind: EntryKind::Put,
+        key,
+        value,
+        expires_at: 0,
+    };
+    writes.push(family, &op).expect("short");
+    writes
+}
+
+/// Goal: when tables are installed between validation and the ordered step, validation is done again, and what it finds
+/// then counts. Method: the lookup in tables installs others itself, the first two times; the third look finds nothing,
+/// or a newer commit.
+#[test]
+fn validation_is_repeated_until_the_tables_stand_still() {
+    for newest in [None, Some(SeqNo(10)), Some(SeqNo(11))] {
+        let (pipeline, family) = pipeline();
+        let looks = Cell::new(0);
+        let in_tables: &TableLookup<'_> = &|family, _, _, _| {
+            looks.set(looks.get() + 1);
+            if looks.get() > 2 {
+                return Ok(newest);
+            }
+            let version = Arc::new(Version::empty(family.order.clone()));
+            family.update(|current| current.with_version(version, None));
+            Ok(None)
+        };
+        let validation = Validation {
+            snapshot: SeqNo(10),
+            in_tables,
+        };
+        let mut writes = write_set(&family, b"key", b"v");
+        let outcome = pipeline.commit(&mut writes, Durability::Kernel, Some(validation));
+        assert_eq!(looks.get(), 3);
+        let is_conflict = newest > Some(SeqNo(10));
+        if is_conflict {
+            assert_eq!(kind(outcome), Some(ErrorKind::Conflict));
+            assert!(
+                family.load().active.table.is_empty(),
+                "something was written"
+            );
+            assert_eq!(pipeline.order.lock().log.tail.position(), Lsn(0));
+        } else {
+            assert_eq!(outcome.expect("no conflict"), SeqNo(11));
+            assert_eq!(pipeline.order.visible(), SeqNo(11));
+        }
+    }
+}
+
+/// Goal: the first committer wins, whether or not its memtable was sealed since; a transaction that began afterwards is
+/// not disturbed.
+#[test]
+fn the_first_committer_wins() {
+    let (pipeline, family) = pipeline();
+    let at = |snapshot: u64| Validation {
+        snapshot: SeqNo(snapshot),
+        in_tables: &|_, _, _, _| Ok(None),
+    };
+    let commit = |snapshot: u64| {
+        let mut writes = write_set(&family, b"key", b"v");
+        pipeline.commit(&mut writes, Durability::Kernel, Some(at(snapshot)))
+    };
+    assert_eq!(commit(10).expect("the first"), SeqNo(11));
+    assert_eq!(kind(commit(10)), Some(ErrorKind::Conflict));
+    assert_eq!(commit(11).expect("it saw the first"), SeqNo(12));
+    let full = Arc::clone(&family.load().active);
+    pipeline
+        .rotate(&family, &full, (0, 0))
+        .expect("there is room");
+    assert_eq!(family.load().sealed.len(), 1);
+    assert_eq!(kind(commit(11)), Some(ErrorKind::Conflict));
+    assert_eq!(commit(12).expect("it saw the second"), SeqNo(13));
+}
+
+/// Goal: a full memtable is sealed once and a larger one takes a transaction that no usual one holds; where each
+/// record lies in the log is known. Method: short commits, then one of four times the memtable's size.
+#[test]
+fn a_full_memtable_is_sealed_and_a_large_transaction_gets_its_own() {
+    let (pipeline, family) = pipeline();
+    let mut ends = Vec::new();
+    for bytes in [100, 200, 256 << 10, 100] {
+        let start = pipeline.order.lock().log.tail.position();
+        let mut writes = write_set(&family, b"key", &vec![1; bytes]);
+        pipeline
+            .commit(&mut writes, Durability::Device, None)
+            .expect("there is room");
+        ends.push((start, pipeline.order.lock().log.tail.position()));
+    }
+    let current = family.load_full();
+    let spans: Vec<_> = current
+        .memories()
+        .filter_map(|memory| memory.span())
+        .map(|span| (span.start, span.end))
+        .collect();
+    assert_eq!(
+        spans,
+        [ends[3], ends[2], (ends[0].0, ends[1].1)],
+        "newest first"
+    );
+    assert_eq!(pipeline.order.durable(), ends[3].1);
+    assert_eq!(pipeline.counts(), (4, 4));
+    let stale = Arc::clone(current.sealed.last().expect("it was sealed"));
+    pipeline
+        .rotate(&family, &stale, (0, 0))
+        .expect("somebody was faster");
+    assert_eq!(family.load().sealed.len(), 2, "sealed twice");
+}
+
+/// Goal: after a close nothing is committed, and a dropped family takes nothing.
+#[test]
+fn closed_and_dropped_are_refused() {
+    let (pipeline, family) = pipeline();
+    let other = testing::family(2, testing::small("memcmp"));
+    other.set_dropped();
+    let commit = |family: &Arc<Family>| {
+        let mut writes = write_set(family, b"key", b"v");
+        pipeline.commit(&mut writes, Durability::Kernel, None)
+    };
+    assert_eq!(kind(commit(&other)), Some(ErrorKind::NotFound));
+    commit(&family).expect("open");
+    pipeline.close();
+    assert_eq!(kind(commit(&family)), Some(ErrorKind::Closed));
+}
+
+/// Goal: a nudge before the keeper waits is not lost, the earliest due time stays, and a stop ends the keeper.
+#[test]
+fn the_keeper_is_woken_and_stopped() {
+    let env = MemoryEnv::new(4);
+    let signal = KeeperSignal::default();
+    let for_ever = Duration::from_secs(3600);
+    signal.nudge();
+    signal.nudge();
+    assert!(signal.wait(for_ever), "the nudge was lost");
+    assert!(signal.wait(Duration::ZERO), "one nudge wakes once");
+    assert_eq!(signal.sync_due(), None);
+    signal.sync_within(Duration::from_secs(5), &env);
+    let due = signal.sync_due().expect("a sync is due");
+    signal.sync_within(Duration::from_secs(1), &env);
+    assert_eq!(signal.sync_due(), Some(due), "the first commit decides");
+    assert!(signal.wait(for_ever), "the keeper must hear of it");
+    signal.clear_sync_due();
+    assert_eq!(signal.sync_due(), None);
+    signal.stop();
+    assert!(!signal.wait(for_ever));
+}
+
+/// Goal: of two wishes for durability the stricter one counts.
+#[test]
+fn the_stricter_durability_counts() {
+    let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
+    let ordered = [
+        Durability::Kernel,
+        Durability::Within(minute),
+        Durability::Within(second),
+        Durability::Device,
+    ];
+    for (left, one) in ordered.into_iter().enumerate() {
+        for (right, other) in ordered.into_iter().enumerate() {
+            assert_eq!(one.stricter(other), ordered[left.max(right)]);
+        }
+    }
+}

@@ -1,0 +1,258 @@
+use std::{collections::BTreeMap, path::Path};
+
+use kingtide_base::{Comparator, FamilyId, KeyOrder, SegmentId};
+use kingtide_env::{Env, MemoryEnv};
+use kingtide_format::RecordReader;
+use kingtide_testkit::Random;
+
+use super::*;
+use crate::{
+    family::{
+        FamilyParts, SuperVersion,
+        testing::{family, small},
+    },
+    wal::{Blank, LogStart, Replay, read_log},
+};
+
+fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Op<'a> {
+    Op {
+        kind: EntryKind::Put,
+        key,
+        value,
+        expires_at: 0,
+    }
+}
+
+fn delete(key: &[u8]) -> Op<'_> {
+    Op {
+        kind: EntryKind::Delete,
+        ..put(key, b"")
+    }
+}
+
+/// Shorter keys first, then bytewise; has no canonical bytes and so no hash.
+#[derive(Debug)]
+struct ByLength;
+
+impl Comparator for ByLength {
+    fn name(&self) -> &str {
+        "by_length"
+    }
+
+    fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
+        left.len().cmp(&right.len()).then_with(|| left.cmp(right))
+    }
+}
+
+fn without_hash(id: u32) -> Arc<Family> {
+    let order = KeyOrder::new(Arc::new(ByLength));
+    assert!(!order.has_hash());
+    let like = family(id, small("memcmp"));
+    let current = like.load_full();
+    Arc::new(Family::new(FamilyParts {
+        id: like.id,
+        name: "by length".to_owned(),
+        order,
+        options: like.options.clone(),
+        opening: 1,
+        first: SuperVersion {
+            active: Arc::clone(&current.active),
+            sealed: Vec::new(),
+            version: Arc::clone(&current.version),
+        },
+    }))
+}
+
+/// Goal: a transaction finds what it wrote to a key last, and nothing else. Method: random puts and deletes in several
+/// families, with hash and without, against a map; few writes are searched, many are indexed; the set is used again.
+#[test]
+fn own_writes_are_found_in_every_family() {
+    let families = [
+        family(1, small("memcmp")),
+        family(2, small("reverse_memcmp")),
+        without_hash(3),
+    ];
+    let mut writes = WriteSet::default();
+    for seed in 0..20 {
+        println!("seed {seed}");
+        let mut random = Random::new(seed);
+        let mut model: BTreeMap<(usize, Vec<u8>), (EntryKind, Vec<u8>)> = BTreeMap::new();
+        let count = *random.pick(&[0, 3, 9, 40, 200]);
+        for step in 0..count {
+            let index = random.below(families.len());
+            let key = format!("key {}", random.below(count)).into_bytes();
+            let value = format!("value {step}").into_bytes();
+            let op = if random.one_in(4) {
+                delete(&key)
+            } else {
+                put(&key, &value)
+            };
+            writes.push(&families[index], &op).expect("it is short");
+            model.insert((index, key.clone()), (op.kind, op.value.to_vec()));
+            // A look between two writes builds the index early; it must be kept up.
+            let own = writes.find(&families[index], &key).expect("just written");
+            assert_eq!((own.kind, own.value), (op.kind, op.value));
+        }
+        assert_eq!(writes.op_count(), count);
+        assert_eq!(writes.is_empty(), count == 0);
+        for (index, family) in families.iter().enumerate() {
+            for number in 0..=count {
+                let key = format!("key {number}").into_bytes();
+                let own = writes.find(family, &key);
+                let expected = model.get(&(index, key.clone()));
+                assert_eq!(
+                    own.map(|own| (own.kind, own.value.to_vec())).as_ref(),
+                    expected,
+                    "family {index}, key {number}"
+                );
+                assert!(own.is_none_or(|own| own.key == key));
+            }
+        }
+        writes.clear();
+        for family in &families {
+            assert!(writes.find(family, b"key 0").is_none());
+            assert!(writes.cursor(family).is_none());
+        }
+        assert!(writes.is_empty());
+    }
+}
+
+/// Goal: another spelling of the same key is the same key. Method: few and many writes, so with search and with index.
+#[test]
+fn another_spelling_finds_the_write() {
+    let family = family(1, small("case_insensitive"));
+    let mut writes = WriteSet::default();
+    for number in 0..30 {
+        writes
+            .push(
+                &family,
+                &put(format!("Key{number}").as_bytes(), &[number as u8]),
+            )
+            .expect("short");
+        for earlier in 0..=number {
+            let own = writes.find(&family, format!("kEY{earlier}").as_bytes());
+            assert_eq!(
+                own.map(|own| own.value[0]),
+                Some(earlier as u8),
+                "after {number}"
+            );
+        }
+    }
+    writes.push(&family, &delete(b"KEY7")).expect("short");
+    let own = writes.find(&family, b"key7").expect("it was written");
+    assert_eq!(own.kind, EntryKind::Delete);
+}
+
+/// The sections that replay finds: family and keys.
+#[derive(Default)]
+struct Sections(Vec<(FamilyId, Vec<Vec<u8>>)>);
+
+impl Replay for Sections {
+    fn record(
+        &mut self,
+        _sequence: SeqNo,
+        payload: &[u8],
+        _place: (&str, u64),
+    ) -> StorageResult<()> {
+        for section in RecordReader::new(payload) {
+            let section = section.expect("well-formed");
+            let keys = section.ops.map(|op| op.expect("well-formed").key.to_vec());
+            self.0.push((section.family, keys.collect()));
+        }
+        Ok(())
+    }
+}
+
+/// Appends the prepared set to a log of its own and reads that back.
+fn log_and_replay(writes: &mut WriteSet, replay: &mut Sections) {
+    let env = MemoryEnv::new(1);
+    let directory = env
+        .open_directory(Path::new("/wal"), true)
+        .expect("it can be made");
+    let blank = Blank::create(&env, directory.as_ref(), 1, 0, false).expect("there is room");
+    let mut tail = Tail::begin(blank, SegmentId(1), Lsn(0), 1).expect("the header is written");
+    assert!(tail.has_room(writes.frames()));
+    writes
+        .append_to(&mut tail, SeqNo(1), Lsn(0))
+        .expect("there is room");
+    let start = LogStart {
+        segment: SegmentId(1),
+        position: Lsn(0),
+        durable: Lsn(0),
+    };
+    let end = read_log(directory.as_ref(), start, replay).expect("not damaged");
+    assert_eq!(end.position, tail.position());
+}
+
+/// Goal: the frames of a set hold its operations, per family and in order. Method: one family (the record is made where
+/// it stands) and several (it is gathered), the set used again, read back with the format's reader.
+#[test]
+fn the_record_holds_every_section() {
+    let families = [family(5, small("memcmp")), family(6, small("memcmp"))];
+    let mut writes = WriteSet::default();
+    for used in [1, 2, 1] {
+        writes.clear();
+        for number in 0..50_usize {
+            let key = format!("key {number}");
+            let family = &families[number % used];
+            writes
+                .push(family, &put(key.as_bytes(), b"value"))
+                .expect("short");
+        }
+        writes.prepare();
+        let runs: Vec<bool> = writes.sections().map(|s| s.run.is_some()).collect();
+        assert_eq!(runs, vec![used == 1; used], "only large batches are sorted");
+        let mut seen = Sections::default();
+        log_and_replay(&mut writes, &mut seen);
+        let seen = seen.0;
+        let expected = |index: usize| {
+            let keys = (index..50)
+                .step_by(used)
+                .map(|n| format!("key {n}").into_bytes());
+            (FamilyId(5 + index as u32), keys.collect::<Vec<_>>())
+        };
+        assert_eq!(seen, (0..used).map(expected).collect::<Vec<_>>());
+    }
+}
+
+/// Goal: a transaction that would be too large is refused at the operation, and is then as before. Method: the count of
+/// bytes is set near the limit, which real operations would need gigabytes for.
+#[test]
+fn too_large_is_refused_before_anything_changes() {
+    let family = family(1, small("memcmp"));
+    let mut writes = WriteSet::default();
+    writes
+        .push(&family, &put(b"first", b"value"))
+        .expect("short");
+    writes.bytes = limits::TRANSACTION_BYTES_MAX - 10;
+    let error = writes
+        .push(&family, &put(b"second", b"value"))
+        .expect_err("too large");
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    assert_eq!(writes.op_count(), 1);
+    assert!(writes.find(&family, b"second").is_none());
+    assert!(writes.find(&family, b"first").is_some());
+    writes.clear();
+    assert!(writes.push(&family, &put(b"second", b"value")).is_ok());
+}
+
+/// Goal: the memory of a huge transaction is given back. Method: 6 MiB in one set, then the next use.
+#[test]
+fn a_huge_set_gives_its_memory_back() {
+    let families = [family(1, small("memcmp")), family(2, small("memcmp"))];
+    let mut writes = WriteSet::default();
+    for family in &families {
+        writes
+            .push(family, &put(b"k", &vec![1; 6 << 20]))
+            .expect("below the limit");
+    }
+    writes.prepare();
+    writes.clear();
+    assert!(writes.gathered.capacity() <= RECYCLED_BYTES_MAX);
+    assert!(
+        writes
+            .sections
+            .iter()
+            .all(|section| section.buffer.capacity() <= RECYCLED_BYTES_MAX)
+    );
+}
