@@ -5,7 +5,6 @@
 //! for every engine alike and gives way to anything else that wants to run.
 
 use std::{
-    hint,
     io::{self, Read, Write},
     path::Path,
     process::{self, Child, Command, Stdio},
@@ -111,7 +110,9 @@ pub fn spin_until_stdin_closes() -> ! {
         process::exit(1);
     }
     loop {
-        hint::spin_loop();
+        // Through the kernel at every turn: a kernel that preempts lazily takes the core back at the end of a system
+        // call, but from a loop in user space only at its next tick, milliseconds after the engine was woken.
+        thread::yield_now();
     }
 }
 

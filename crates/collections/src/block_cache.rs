@@ -7,6 +7,10 @@
 //! Invariant: the charges of a shard's entries, each with the cache's own overhead, never exceed the shard's share of the
 //! limit, so the whole never exceeds the limit. Values that readers still hold after eviction are theirs to account for.
 //!
+//! A full shard takes in only every fourth newcomer: under a load much larger than the cache, most would leave unread, and
+//! exchanging blocks costs more than reading them; a block that is asked for again and again still comes in soon (bimodal
+//! insertion: Qureshi et al., "Adaptive Insertion Policies for High Performance Caching", ISCA 2007).
+//!
 //! A value that is larger than a shard's share is not cached. Values are dropped outside the locks.
 
 use std::{
@@ -26,6 +30,8 @@ pub type BlockKey = (FileId, u64);
 const SHARDS_MAX: usize = 16;
 /// A cache has fewer shards rather than smaller ones: a shard holds many blocks of 4 KiB.
 const SHARD_BYTES_MIN: usize = 512 << 10;
+/// Of the blocks that come to a full shard, one in so many is taken in.
+const ADMITTED_PERIOD: u64 = 4;
 /// What an entry costs besides its value: slot, map entry at the map's usual load, and counts of the `Arc`.
 const ENTRY_OVERHEAD_BYTES: usize = 112;
 
@@ -153,6 +159,8 @@ struct Shard<V> {
     capacity_bytes: usize,
     hits: u64,
     misses: u64,
+    /// Blocks that came while the shard was full.
+    newcomers: u64,
 }
 
 impl<V> Shard<V> {
@@ -166,6 +174,7 @@ impl<V> Shard<V> {
             capacity_bytes,
             hits: 0,
             misses: 0,
+            newcomers: 0,
         }
     }
 
@@ -200,6 +209,12 @@ impl<V> Shard<V> {
         let charge = charge.saturating_add(ENTRY_OVERHEAD_BYTES);
         if charge > self.capacity_bytes {
             return value;
+        }
+        if self.bytes + charge > self.capacity_bytes {
+            self.newcomers += 1;
+            if !self.newcomers.is_multiple_of(ADMITTED_PERIOD) {
+                return value;
+            }
         }
         while self.bytes + charge > self.capacity_bytes {
             evicted.extend(self.sweep());

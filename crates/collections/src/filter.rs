@@ -210,6 +210,14 @@ impl Filter {
         probe_bits(hash, self.probes).all(|bit| words[bit / 64] >> (bit % 64) & 1 == 1)
     }
 
+    /// Asks the processor to fetch the line that [`Filter::may_contain`] will look at.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        if let Some(block) = self.blocks.get(block_index(hash, self.blocks.len() as u32)) {
+            crate::hash_index::prefetch(std::ptr::from_ref(block).cast());
+        }
+    }
+
     /// Bytes of memory that the decoded filter takes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {

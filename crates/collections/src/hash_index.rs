@@ -171,6 +171,17 @@ pub(crate) fn prefetch(address: *const u8) {
     let _ = address;
 }
 
+/// The most cache lines that one call of [`prefetch_bytes`] asks for: more would push out what is needed first.
+const PREFETCHED_LINES_MAX: usize = 16;
+
+/// Asks the processor to fetch the begin of `bytes`, so that a search in them waits once instead of at every step.
+#[inline]
+pub fn prefetch_bytes(bytes: &[u8]) {
+    for line in bytes.chunks(64).take(PREFETCHED_LINES_MAX) {
+        prefetch(line.as_ptr());
+    }
+}
+
 /// Empty slots whose memory is zeroed by the system when it is first touched.
 #[cfg(not(loom))]
 fn zeroed_slots(count: usize) -> Box<[AtomicU64]> {

@@ -9,6 +9,7 @@
 //! | [`SkipList`] | a small ordered structure for small commits |
 //! | [`PreparedRun`], [`SortedRun`] | the sorted index of a large commit, and merges of such |
 //! | [`Filter`], [`FilterBuilder`] | which keys a table may hold |
+//! | [`lz4_prefix`] | the beginning of a compressed column |
 //! | [`BlockCache`] | decoded blocks, within a hard byte limit |
 //! | [`MergeCursor`] | many cursors walked as one |
 
@@ -16,6 +17,7 @@ mod arena;
 mod block_cache;
 mod filter;
 mod hash_index;
+mod lz4_prefix;
 mod memtable;
 mod merge;
 mod skip_list;
@@ -27,7 +29,8 @@ mod testing;
 pub use arena::{Arena, ArenaEntry, ArenaPool, ArenaWriter, EntryOffset, NewEntry, entry_bytes};
 pub use block_cache::{BlockCache, BlockCacheUsage, BlockKey};
 pub use filter::{Filter, FilterBuilder, FilterFault};
-pub use hash_index::{HashIndex, Probe};
+pub use hash_index::{HashIndex, Probe, prefetch_bytes};
+pub use lz4_prefix::lz4_prefix;
 pub use memtable::{Full, Memtable, MemtableEntry, MemtableOp};
 pub use merge::MergeCursor;
 pub use skip_list::SkipList;

@@ -42,7 +42,7 @@ impl World {
     }
 
     fn in_memory(env: Arc<dyn Env>) -> Self {
-        let path = PathBuf::from("/home/database");
+        let path = PathBuf::from("/database");
         let top = env.open_directory(&path, true).unwrap();
         Self {
             env,

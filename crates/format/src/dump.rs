@@ -9,8 +9,8 @@ use kingtide_base::{ByteReader, Lsn};
 
 use crate::{
     Edit, FRAME_HEADER_BYTES, Frame, FrameKind, MANIFEST_HEADER_BYTES, ManifestHeader, Op,
-    OpReader, RecordReader, SEGMENT_HEADER_BYTES, SegmentHeader, decode_edits, decode_frame,
-    find_frame,
+    OpReader, RecordReader, SEGMENT_FRAMES_OFFSET, SEGMENT_HEADER_BYTES,
+    SEGMENT_HEADER_COPY_OFFSET, SegmentHeader, decode_edits, decode_frame, find_frame,
 };
 
 /// Rows of hex of one field before it is cut.
@@ -23,18 +23,13 @@ const TEXT_BYTES_MAX: usize = 64;
 #[must_use]
 pub fn dump_segment(bytes: &[u8]) -> String {
     let mut dump = Dump::default();
-    match SegmentHeader::decode(bytes) {
+    match SegmentHeader::decode_either(bytes) {
         Ok(header) => {
-            let head = &bytes[..SEGMENT_HEADER_BYTES];
-            dump.field(0, &head[..4], "magic");
-            dump.field(4, &head[4..8], "version");
-            dump.field(8, &head[8..16], format!("segment {}", header.segment));
-            dump.field(16, &head[16..24], "salt");
-            dump.field(24, &head[24..40], "boot id");
-            dump.field(40, &head[40..48], format!("base {}", header.base));
-            dump.field(48, &head[48..56], format!("bytes {}", header.bytes));
-            dump.field(56, &head[56..], "checksum");
-            dump.frames(bytes, SEGMENT_HEADER_BYTES, header.salt, header.base);
+            for offset in [0, SEGMENT_HEADER_COPY_OFFSET as usize] {
+                dump.segment_header(bytes, offset);
+            }
+            let start = SEGMENT_FRAMES_OFFSET as usize;
+            dump.frames(bytes, start, header.salt, header.base);
         }
         Err(fault) => dump.line(format_args!("no segment: {fault}")),
     }
@@ -96,6 +91,26 @@ impl Dump {
         }
     }
 
+    /// One copy of a segment's header.
+    fn segment_header(&mut self, bytes: &[u8], start: usize) {
+        let bytes = bytes.get(start..).unwrap_or_default();
+        match (SegmentHeader::decode(bytes), bytes.first_chunk()) {
+            (Ok(header), Some::<&[u8; SEGMENT_HEADER_BYTES]>(head)) => {
+                let segment = format!("segment {}", header.segment);
+                self.field(start, &head[..4], "magic");
+                self.field(start + 4, &head[4..8], "version");
+                self.field(start + 8, &head[8..16], segment);
+                self.field(start + 16, &head[16..24], "salt");
+                self.field(start + 24, &head[24..40], "boot id");
+                self.field(start + 40, &head[40..48], format!("base {}", header.base));
+                self.field(start + 48, &head[48..56], format!("bytes {}", header.bytes));
+                self.field(start + 56, &head[56..], "checksum");
+            }
+            (Ok(_), None) => {}
+            (Err(fault), _) => self.line(format_args!("{start:08x}  no header: {fault}")),
+        }
+    }
+
     /// All frames from `start`, whose position is `base`, to the first invalid one, and a word on what follows it.
     fn frames(&mut self, bytes: &[u8], start: usize, salt: u64, base: Lsn) {
         let mut offset = start;
@@ -121,7 +136,8 @@ impl Dump {
                 }
             }
         }
-        self.line(format_args!("\n{offset:08x}  end of file"));
+        let end = bytes.len();
+        self.line(format_args!("\n{end:08x}  end of file"));
     }
 
     fn frame(&mut self, bytes: &[u8], offset: usize, position: Lsn, frame: &Frame<'_>) {

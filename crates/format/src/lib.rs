@@ -30,7 +30,10 @@ pub use record::{
     Op, OpReader, OpSpan, RecordFault, RecordReader, Section, decode_op, op_bytes_max, write_op,
     write_section_header,
 };
-pub use segment::{SEGMENT_HEADER_BYTES, SEGMENT_VERSION, SegmentHeader};
+pub use segment::{
+    SEGMENT_FRAMES_OFFSET, SEGMENT_HEADER_BYTES, SEGMENT_HEADER_COPY_OFFSET, SEGMENT_VERSION,
+    SegmentHeader,
+};
 pub use table_meta::{TableMeta, ValueFileMeta, ValueFileUse};
 
 #[cfg(test)]

@@ -1,15 +1,26 @@
 //! The head of a log segment file: which life of the file this is, and where in the log it begins.
 //!
-//! 64 bytes at offset 0; frames follow. The page is docs/formats/wal.md.
+//! The 64 bytes of the header stand at offset 0 and once more at 512, in another sector: one damaged byte cannot hide a
+//! whole segment. Frames begin at 1024. The page is docs/formats/wal.md.
 
 use kingtide_base::{ByteReader, Lsn, SegmentId, Truncated};
 
+use crate::FRAME_ALIGN;
 use crate::header::{BODY_BYTES, HEADER_BYTES, HeaderFault, decode_header, encode_header};
 
 /// The newest version of the log format that this build reads and writes.
 pub const SEGMENT_VERSION: u32 = 1;
-/// The length of the header in bytes; the first frame begins here.
+/// The length of one copy of the header in bytes.
 pub const SEGMENT_HEADER_BYTES: usize = HEADER_BYTES;
+/// Where the second copy of the header begins, in bytes from the start of the file: in another sector than the first.
+pub const SEGMENT_HEADER_COPY_OFFSET: u64 = 512;
+/// Where the first frame begins, in bytes from the start of the file.
+pub const SEGMENT_FRAMES_OFFSET: u64 = 1024;
+
+const _: () = assert!(SEGMENT_HEADER_BYTES as u64 <= SEGMENT_HEADER_COPY_OFFSET);
+const _: () =
+    assert!(SEGMENT_HEADER_COPY_OFFSET + SEGMENT_HEADER_BYTES as u64 <= SEGMENT_FRAMES_OFFSET);
+const _: () = assert!(SEGMENT_FRAMES_OFFSET.is_multiple_of(FRAME_ALIGN as u64));
 
 const SEGMENT_MAGIC: [u8; 4] = *b"KTWL";
 
@@ -24,7 +35,7 @@ pub struct SegmentHeader {
     pub boot_id: u128,
     /// The position in the log of the first frame.
     pub base: Lsn,
-    /// The length to which the file was secured when the life began, in bytes, this header included.
+    /// The length to which the file was secured when the life began, in bytes, both copies of this header included.
     pub bytes: u64,
 }
 
@@ -41,7 +52,27 @@ impl SegmentHeader {
         encode_header(SEGMENT_MAGIC, SEGMENT_VERSION, &body)
     }
 
-    /// The header at the front of `bytes`.
+    /// The header of the segment file that begins with `bytes`: its first copy, or its second when the first is no
+    /// header. [`SEGMENT_FRAMES_OFFSET`] bytes are enough.
+    ///
+    /// # Errors
+    /// [`HeaderFault::NewerVersion`] when the first copy that is whole is newer, else what ails the first copy.
+    pub fn decode_either(bytes: &[u8]) -> Result<Self, HeaderFault> {
+        let copy = bytes
+            .get(SEGMENT_HEADER_COPY_OFFSET as usize..)
+            .unwrap_or_default();
+        match Self::decode(bytes) {
+            Err(fault) if !matches!(fault, HeaderFault::NewerVersion(_)) => {
+                match Self::decode(copy) {
+                    Err(newer @ HeaderFault::NewerVersion(_)) => Err(newer),
+                    other => other.map_err(|_| fault),
+                }
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// The header at the front of `bytes`, one copy.
     ///
     /// # Errors
     /// [`HeaderFault`] says why there is none.
@@ -49,7 +80,7 @@ impl SegmentHeader {
         let body = decode_header(bytes, SEGMENT_MAGIC, SEGMENT_VERSION)?;
         let header =
             Self::read(&mut ByteReader::new(&body)).map_err(|Truncated| HeaderFault::Malformed)?;
-        if header.bytes < SEGMENT_HEADER_BYTES as u64 {
+        if header.bytes < SEGMENT_FRAMES_OFFSET {
             return Err(HeaderFault::Malformed);
         }
         Ok(header)

@@ -7,8 +7,9 @@ use std::{env, fs, path::PathBuf};
 use kingtide_base::{EntryKind, FamilyId, FileId, Lsn, SegmentId, SeqNo};
 use kingtide_format::{
     Edit, FrameHeader, FrameKind, HeaderFault, MANIFEST_HEADER_BYTES, ManifestHeader, Op,
-    SEGMENT_HEADER_BYTES, SegmentHeader, TableMeta, ValueFileMeta, ValueFileUse, dump_manifest,
-    dump_segment, encode_edits, push_frame, write_op, write_section_header,
+    SEGMENT_FRAMES_OFFSET, SEGMENT_HEADER_COPY_OFFSET, SegmentHeader, TableMeta, ValueFileMeta,
+    ValueFileUse, dump_manifest, dump_segment, encode_edits, push_frame, write_op,
+    write_section_header,
 };
 
 const SALT: u64 = 0x7469_6465_7469_6465;
@@ -36,6 +37,8 @@ fn check(name: &str, bytes: &[u8]) {
 /// A file under construction: frames at the position that follows from where they stand.
 struct Frames {
     bytes: Vec<u8>,
+    /// Where the first frame begins in the file, and its position.
+    start: usize,
     base: u64,
     durable: Lsn,
 }
@@ -53,7 +56,7 @@ impl Frames {
     }
 
     fn position(&self) -> Lsn {
-        Lsn(self.base + (self.bytes.len() - SEGMENT_HEADER_BYTES) as u64)
+        Lsn(self.base + (self.bytes.len() - self.start) as u64)
     }
 }
 
@@ -83,10 +86,15 @@ fn segment() -> Vec<u8> {
         salt: SALT,
         boot_id: 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff,
         base: Lsn(2048),
-        bytes: 512,
+        bytes: 1536,
     };
+    let mut bytes = header.encode().to_vec();
+    bytes.resize(SEGMENT_HEADER_COPY_OFFSET as usize, 0);
+    bytes.extend_from_slice(&header.encode());
+    bytes.resize(SEGMENT_FRAMES_OFFSET as usize, 0);
     let mut frames = Frames {
-        bytes: header.encode().to_vec(),
+        start: bytes.len(),
+        bytes,
         base: header.base.0,
         durable: Lsn(2048),
     };
@@ -111,7 +119,7 @@ fn segment() -> Vec<u8> {
     frames.durable = frames.position();
     frames.push(FrameKind::Mark, 42, b"");
     frames.push(FrameKind::SegmentEnd, 42, b"");
-    frames.bytes.resize(512, 0);
+    frames.bytes.resize(1536, 0);
     frames.bytes
 }
 
@@ -198,6 +206,7 @@ fn batches() -> [Vec<Edit>; 2] {
 fn manifest() -> Vec<u8> {
     let mut frames = Frames {
         bytes: vec![0; MANIFEST_HEADER_BYTES],
+        start: MANIFEST_HEADER_BYTES,
         base: MANIFEST_HEADER_BYTES as u64,
         durable: Lsn(0),
     };

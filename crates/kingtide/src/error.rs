@@ -24,11 +24,11 @@ pub enum ErrorKind {
     Busy,
     /// Another transaction committed first. Reset and try again.
     Conflict,
-    /// The device is full (or below the configured reserve). Nothing is lost; writing goes on once space is back.
+    /// The device is full. Nothing is lost; writing goes on once space is back.
     DiskFull,
     /// The operating system refused an operation for another reason; see the source.
     Io,
-    /// Stored bytes are damaged. Restore from a backup, or salvage with `kingtide repair`.
+    /// Stored bytes are damaged. `kingtide verify` tells which files; restore them from a backup.
     Corruption,
     /// The log could not be synced: this commit is wholly there or wholly absent after the next open. Reopen and look.
     OutcomeUnknown,

@@ -48,16 +48,17 @@ pub struct Options {
     pub create_if_missing: bool,
     /// Open for reading only: nothing in the directory is written, not even the lock. Default: false.
     pub read_only: bool,
-    /// Threads that write memtables to tables; 0 chooses by the number of cores. Default: 0.
+    /// Threads that write memtables to tables; 0 means half the cores, 1 to 4. Default: 0.
     pub flush_threads: usize,
-    /// Threads that merge tables; at least 1. Default: 2.
+    /// Threads that merge tables; 0 counts as 1. Default: 2.
     pub compaction_threads: usize,
     /// Bytes of table blocks kept in memory, shared by all families; 0 switches the cache off. Default: 64 MiB.
     pub block_cache_bytes: usize,
-    /// Tables kept open; 0 means no limit. Fitted to the process's descriptor limit. Default: 256.
+    /// Tables kept open while nobody reads them; 0 means no limit. When the process may open no more files, idle ones are
+    /// closed whatever the limit. Default: 256.
     pub open_tables_max: usize,
-    /// Bytes of memtables, sealed ones included, over which writers wait for flushing; 0 chooses by the machine's
-    /// memory. Default: 0.
+    /// Bytes of all families' memtables. Writers wait for flushing when those that are full already, and wait to be
+    /// written, take more than half; one is always allowed. 0 means 32 MiB. Default: 0.
     pub memory_bytes_max: usize,
     /// Orders of keys that families of this database use, besides the built-in ones. Must hold every order that an
     /// existing family names.
@@ -101,14 +102,14 @@ impl fmt::Debug for Options {
 /// Settings of one column family, stored with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FamilyOptions {
-    /// Memory of the family's memtables, indexes included: a memtable is sealed at a little less than half of it, and
-    /// flushed while the next one takes the other half. At least 4096. Default: 64 MiB.
+    /// Bytes of the family's memtables, indexes included: a memtable is sealed at a little less than half of it, and
+    /// flushed while the next one takes the other half. 4096 to 16 GiB. Default: 64 MiB.
     pub write_buffer_bytes: usize,
     /// How many times larger each level is than the one above; 2 to 1000. Default: 10.
     pub level_size_ratio: usize,
     /// Levels that exist even when empty; 1 to 16. Default: 1.
     pub min_levels: usize,
-    /// Distance of the dividing level from the largest. Default: 1.
+    /// Accepted for compatibility; merges choose their levels by the shape of the tree. In levels. Default: 1.
     pub dividing_level_offset: usize,
     /// Values of this many bytes or more go to the value log; 0 keeps every value in the tables. Default: 512.
     pub value_threshold_bytes: usize,
@@ -116,37 +117,39 @@ pub struct FamilyOptions {
     pub compression: Compression,
     /// Keep a Bloom filter per table. Default: true.
     pub bloom_filter: bool,
-    /// The filter's false positive rate, between 0 and 1, both excluded. Default: 0.01.
+    /// The filter's false positive rate, as a share of the look-ups of absent keys: between 0 and 1, both excluded. Default: 0.01.
     pub bloom_false_positive_rate: f64,
     /// Accepted for compatibility; every table has a block index. Default: true.
     pub block_index: bool,
-    /// Accepted for compatibility; every block is indexed. At least 1. Default: 1.
+    /// Accepted for compatibility; every block is indexed. In blocks, at least 1. Default: 1.
     pub index_sample_ratio: usize,
-    /// Accepted for compatibility; whole keys are indexed. 4 to 256. Default: 16.
+    /// Accepted for compatibility; whole keys are indexed. In bytes. Default: 16.
     pub block_index_prefix_bytes: usize,
     /// When commits that touch this family are made durable. Default: full.
     pub sync: SyncMode,
-    /// The name of the key order: a built-in one or one of [`Options::comparators`]. Default: memcmp.
+    /// The name of the key order: a [built-in one](crate::BUILT_IN_COMPARATORS) or one of [`Options::comparators`]; at most
+    /// 63 bytes. Default: memcmp.
     pub comparator: String,
-    /// Accepted for compatibility. Default: 12.
+    /// Accepted for compatibility: small commits go to an ordered structure of fixed shape. In levels. Default: 12.
     pub skip_list_level_max: usize,
-    /// Accepted for compatibility. Default: 0.25.
+    /// Accepted for compatibility, as [`FamilyOptions::skip_list_level_max`]. Between 0 and 1. Default: 0.25.
     pub skip_list_probability: f64,
     /// The isolation level that stats report for the family; a transaction's own level decides. Default: read committed.
     pub isolation: IsolationLevel,
-    /// Free bytes on the device below which writes are refused as disk full. Default: 100 MiB.
+    /// Accepted for compatibility: writes are refused as disk full when the device has no room. In bytes. Default: 100 MiB.
     pub disk_free_bytes_min: u64,
     /// Tables on level 1 that start a merge. At least 1. Default: 4.
     pub l1_file_count_trigger: usize,
     /// Sealed memtables at which writers wait. At least 1. Default: 10.
     pub l0_queue_stall_threshold: usize,
-    /// Share of tombstones in a table, 0 to 1, over which it is merged down; 0 switches this off. Default: 0.
+    /// Share of a table's entries, 0 to 1, that are tombstones from which on it is merged down; 0 switches this off.
+    /// Default: 0.
     pub tombstone_density_trigger: f64,
     /// Tables with fewer entries are not judged by their tombstones. Default: 1024.
     pub tombstone_density_entries_min: u64,
     /// Accepted for compatibility. Default: false.
     pub use_btree: bool,
-    /// Accepted for compatibility (object store). Default: 0.
+    /// Accepted for compatibility (object store). In bytes. Default: 0.
     pub object_target_file_bytes: usize,
     /// Accepted for compatibility (object store). Default: false.
     pub object_lazy_compaction: bool,
@@ -191,7 +194,7 @@ impl Default for FamilyOptions {
 pub struct TransactionOptions {
     /// What it sees of others. Default: read committed.
     pub isolation: IsolationLevel,
-    /// The durability of its commit; the strictest mode among the families it touches when `None`.
+    /// The durability of its commit; the strictest mode among the families it touches when `None`. Default: `None`.
     pub sync: Option<SyncMode>,
 }
 
@@ -207,9 +210,9 @@ impl Default for TransactionOptions {
 /// What an iterator may visit. The default visits the whole family.
 #[derive(Clone, Debug, Default)]
 pub struct IterOptions {
-    /// The first key that may be visited.
+    /// The first key that may be visited, in the family's order; from the first key on when `None`.
     pub lower: Option<Vec<u8>>,
-    /// The first key beyond the end: it is not visited.
+    /// The first key beyond the end: it is not visited. To the last key when `None`.
     pub upper: Option<Vec<u8>>,
     /// Visit only keys that begin with these bytes. Only for the order `memcmp`.
     pub prefix: Option<Vec<u8>>,

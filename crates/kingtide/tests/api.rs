@@ -266,3 +266,26 @@ fn statistics_and_verify_describe_the_database() {
     assert!(steps > 0);
     db.close().unwrap();
 }
+
+/// Goal: `open_tables_max` bounds the tables that stay open, and 0 does not. Method: five families of one table each,
+/// all of them read.
+#[test]
+fn idle_tables_stay_open_up_to_the_limit() {
+    for (open_tables_max, expected) in [(2, 2), (0, 5)] {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options {
+            open_tables_max,
+            ..Options::default()
+        };
+        let db = Db::open(directory.path(), options).unwrap();
+        for name in ["a", "b", "c", "d", "e"] {
+            let family = db.create_family(name, unsynced()).unwrap();
+            db.put(&family, b"k", b"v").unwrap();
+            db.flush(&family).unwrap();
+            assert_eq!(db.get(&family, b"k").unwrap().unwrap(), b"v");
+        }
+        db.wait_idle().unwrap();
+        assert_eq!(db.stats().unwrap().open_tables, expected);
+        db.close().unwrap();
+    }
+}

@@ -99,7 +99,7 @@ fn transfers_keep_the_sum_in_every_view() {
             let (db, accounts) = (&db, &accounts);
             scope.spawn(move || {
                 let mut random = Random::new(thread);
-                for _ in 0..400 {
+                for _ in 0..4_000 {
                     let (from, to) = (random.below(ACCOUNTS), random.below(ACCOUNTS));
                     while !transfer(db, accounts, from, to) {}
                 }
@@ -107,7 +107,7 @@ fn transfers_keep_the_sum_in_every_view() {
         }
         let (db, accounts) = (&db, &accounts);
         scope.spawn(move || {
-            for round in 0..60 {
+            for round in 0..300 {
                 assert_eq!(total(db, accounts), wanted);
                 if round % 20 == 0 {
                     db.flush(accounts).unwrap();
@@ -129,7 +129,7 @@ fn increments_are_never_lost() {
         for _ in 0..4 {
             scope.spawn(|| {
                 let mut done = 0;
-                while done < 100 {
+                while done < 1_000 {
                     let mut transaction = db.begin_with(snapshot_options()).unwrap();
                     let value = amount(&transaction.get(&family, b"counter").unwrap().unwrap());
                     transaction
@@ -143,7 +143,10 @@ fn increments_are_never_lost() {
             });
         }
     });
-    assert_eq!(amount(&db.get(&family, b"counter").unwrap().unwrap()), 400);
+    assert_eq!(
+        amount(&db.get(&family, b"counter").unwrap().unwrap()),
+        4_000
+    );
     db.close().unwrap();
 }
 
@@ -158,7 +161,7 @@ fn acknowledged_commits_are_visible_at_once() {
             let (db, family) = (&db, &family);
             scope.spawn(move || {
                 let sync = [SyncMode::None, SyncMode::Full, SyncMode::None][thread];
-                for number in 0..300_u64 {
+                for number in 0..3_000_u64 {
                     let key = format!("thread{thread}").into_bytes();
                     let mut transaction = db
                         .begin_with(TransactionOptions {

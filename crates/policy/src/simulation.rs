@@ -5,11 +5,6 @@
 //! seed; plans start (inputs become busy) and finish in random order; after each step the newest version of each key
 //! is read through the levels, newest first, and compared with an ordered map.
 
-#![expect(
-    clippy::print_stdout,
-    reason = "the seed of a failing run and how the tree ended are shown with the failure"
-)]
-
 use std::{collections::BTreeMap, iter};
 
 use kingtide_base::{FileId, KeyOrder};

@@ -12,8 +12,8 @@ use kingtide_base::{
     Cursor, EntryKind, EntryRef, FileId, KeyOrder, SeqNo, StorageError, StorageResult, ValueRef,
 };
 use kingtide_collections::BlockCache;
-use kingtide_env::{Directory, Env, MemoryEnv, OpenMode, PosixEnv};
-use kingtide_format::CodecId;
+use kingtide_env::{Directory, Env, File, MemoryEnv, OpenMode, PosixEnv};
+use kingtide_format::{CodecId, TableMeta, block::DataBlock};
 use kingtide_table::{CursorUse, Table, TableBuilder, TableSettings};
 
 const ENTRIES: u64 = 300_000;
@@ -49,23 +49,28 @@ impl Clock {
     }
 }
 
-fn measure(directory: &Arc<dyn Directory>, id: u64, codec: CodecId) -> StorageResult<()> {
-    let clock = Clock(PosixEnv::new());
-    let order = KeyOrder::BYTEWISE;
+fn open(directory: &dyn Directory, name: &str, mode: OpenMode) -> StorageResult<Arc<dyn File>> {
+    let file = directory.open(name, mode);
+    file.map_err(|error| StorageError::io(name, "open", error))
+}
+
+/// Writes the table `id`, then opens it.
+fn build(
+    clock: &Clock,
+    directory: &dyn Directory,
+    id: u64,
+    codec: CodecId,
+) -> StorageResult<(TableMeta, Arc<Table>)> {
     let name = format!("{id}.klog");
-    let open = |mode| {
-        let file = directory.open(&name, mode);
-        file.map_err(|error| StorageError::io(&*name, "open", error))
-    };
     let settings = TableSettings {
         block_bytes: 4096,
         codec,
         filter_fpr: Some(0.01),
-        order: order.clone(),
+        order: KeyOrder::BYTEWISE,
     };
     let mut numbers: Vec<u64> = (0..ENTRIES).collect();
     numbers.sort_by_key(|number| key(*number));
-    let file = open(OpenMode::CreateNew)?;
+    let file = open(directory, &name, OpenMode::CreateNew)?;
     let meta = clock.time("build", ENTRIES, || {
         let mut builder = TableBuilder::new(file, FileId(id), settings);
         let mut value = [0_u8; 100];
@@ -83,16 +88,20 @@ fn measure(directory: &Arc<dyn Directory>, id: u64, codec: CodecId) -> StorageRe
         }
         builder.finish()
     })?;
-    let file = open(OpenMode::Read)?;
+    let file = open(directory, &name, OpenMode::Read)?;
     let table = clock.time("open, in all", 1, || {
-        Table::open(file, name.clone(), &meta, order.clone()).map(Arc::new)
+        Table::open(file, name, &meta, KeyOrder::BYTEWISE).map(Arc::new)
     })?;
-    let cache = Arc::new(BlockCache::new(256 << 20));
+    Ok((meta, table))
+}
+
+fn measure_gets(clock: &Clock, table: &Table, cache: &BlockCache<DataBlock>) -> StorageResult<()> {
+    let order = KeyOrder::BYTEWISE;
     let get_all = |with_filter: bool| {
         for i in 0..READS {
             let key = key(shuffled(i));
             let hash = order.hash(&key).filter(|_| with_filter);
-            let found = table.get(&key, hash, SeqNo::MAX, &cache)?;
+            let found = table.get(&key, hash, SeqNo::MAX, cache)?;
             assert!(found.is_some());
         }
         Ok(())
@@ -103,11 +112,18 @@ fn measure(directory: &Arc<dyn Directory>, id: u64, codec: CodecId) -> StorageRe
     clock.time("get, absent", READS, || {
         for i in 0..READS {
             let key = key(ENTRIES + i);
-            let _ = table.get(&key, order.hash(&key), SeqNo::MAX, &cache)?;
+            let _ = table.get(&key, order.hash(&key), SeqNo::MAX, cache)?;
         }
         Ok(())
-    })?;
-    let mut cursor = table.cursor(&cache, CursorUse::Read);
+    })
+}
+
+fn measure_cursors(
+    clock: &Clock,
+    table: &Arc<Table>,
+    cache: &Arc<BlockCache<DataBlock>>,
+) -> StorageResult<()> {
+    let mut cursor = table.cursor(cache, CursorUse::Read);
     clock.time("seek, cached", READS, || {
         (0..READS).try_for_each(|i| cursor.seek(&key(shuffled(i))))
     })?;
@@ -116,7 +132,7 @@ fn measure(directory: &Arc<dyn Directory>, id: u64, codec: CodecId) -> StorageRe
         ("scan, cached", CursorUse::Read, true),
         ("scan, read ahead", CursorUse::Scan, true),
     ] {
-        let mut cursor = table.cursor(&cache, cursor_use);
+        let mut cursor = table.cursor(cache, cursor_use);
         clock.time(what, ENTRIES, || {
             cursor.seek_first()?;
             let mut sum = 0_u64;
@@ -130,6 +146,15 @@ fn measure(directory: &Arc<dyn Directory>, id: u64, codec: CodecId) -> StorageRe
             Ok(sum)
         })?;
     }
+    Ok(())
+}
+
+fn measure(directory: &dyn Directory, id: u64, codec: CodecId) -> StorageResult<()> {
+    let clock = Clock(PosixEnv::new());
+    let (meta, table) = build(&clock, directory, id, codec)?;
+    let cache = Arc::new(BlockCache::new(256 << 20));
+    measure_gets(&clock, &table, &cache)?;
+    measure_cursors(&clock, &table, &cache)?;
     clock.time("verify", ENTRIES, || table.verify(&mut |_| {}))?;
     let mut out = std::io::stdout().lock();
     writeln!(
@@ -149,7 +174,7 @@ fn main() -> StorageResult<()> {
         .into_iter()
         .zip(1..)
     {
-        measure(&directory, id, codec)?;
+        measure(directory.as_ref(), id, codec)?;
     }
     Ok(())
 }

@@ -1,70 +1,47 @@
 //! Open files by id, bounded: the part that the table cache and the value files share.
 //!
-//! Clocks over the open handles, one for each shard: a look-up marks a handle, the hand takes marks away and closes the
-//! first unmarked handle that nobody holds. The limit holds over all shards. Handles in use are never closed, so their
-//! number may exceed the limit for as long as they are used. A handle is opened and closed outside of the locks; of two
-//! threads that open the same one at the same time, one throws its own away.
+//! Readers look in a list sorted by id that is replaced as a whole when a handle is opened or closed, so a look-up takes
+//! no lock and writes nothing shared but, now and then, a mark. A clock closes handles over the limit: its hand takes
+//! marks away and closes the first unmarked handle that nobody holds. Handles in use are never closed, so their number
+//! may exceed the limit for as long as they are used. A handle is opened and closed outside of the lock; of two threads
+//! that open the same one at the same time, one throws its own away.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use kingtide_base::{FileId, StorageError, StorageResult};
 use kingtide_env::sync::Mutex;
-use kingtide_env::sync::atomic::{AtomicUsize, Ordering};
+use kingtide_env::sync::atomic::{AtomicBool, Ordering};
 
 /// The system's numbers for "this process has too many files open" and "this machine has".
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
-/// Readers of different files rarely wait for each other.
-const SHARDS: usize = 16;
 
 /// Open handles of one kind.
 #[derive(Debug)]
 pub struct Handles<H> {
     open_max: usize,
-    /// Handles in all rings. Changed under the lock of the ring that changes; a reader without it may be behind by what
-    /// is under way, which costs a handle more or less for a moment. Relaxed: it publishes nothing.
-    open_count: AtomicUsize,
-    /// The ring where closing goes on. Relaxed: any ring will do.
-    next_shard: AtomicUsize,
-    shards: [Mutex<Ring<H>>; SHARDS],
-}
-
-/// Hashes file ids: one multiplication. Ids are ours, nobody chooses them to collide.
-#[derive(Debug, Default)]
-struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, id: u64) {
-        self.0 = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn finish(&self) -> u64 {
-        // The map takes buckets from the low bits and tags from the high ones; a product has good high bits only.
-        self.0 ^ (self.0 >> 32)
-    }
-}
-
-#[derive(Debug)]
-struct Ring<H> {
-    /// Where in `slots` the handle of a file is.
-    places: HashMap<FileId, usize, BuildHasherDefault<IdHasher>>,
-    slots: Vec<Slot<H>>,
-    hand: usize,
+    /// Sorted by file. Replaced under the lock of `hand`.
+    open: ArcSwap<Vec<Arc<Slot<H>>>>,
+    /// Where the clock goes on; its lock serialises changes of `open`.
+    hand: Mutex<usize>,
 }
 
 #[derive(Debug)]
 struct Slot<H> {
     file: FileId,
     handle: Arc<H>,
-    is_marked: bool,
+    /// Relaxed: tells the clock that the handle was used, and publishes nothing.
+    is_marked: AtomicBool,
+}
+
+impl<H> Slot<H> {
+    fn mark(&self) {
+        // Looked at first, so that handles in constant use are not written to.
+        if !self.is_marked.load(Ordering::Relaxed) {
+            self.is_marked.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 impl<H> Handles<H> {
@@ -72,29 +49,47 @@ impl<H> Handles<H> {
     pub fn new(open_max: usize) -> Self {
         Self {
             open_max: open_max.max(1),
-            open_count: AtomicUsize::new(0),
-            next_shard: AtomicUsize::new(0),
-            shards: std::array::from_fn(|_| {
-                Mutex::new(Ring {
-                    places: HashMap::default(),
-                    slots: Vec::new(),
-                    hand: 0,
-                })
-            }),
+            open: ArcSwap::from_pointee(Vec::new()),
+            hand: Mutex::new(0),
         }
-    }
-
-    fn shard(&self, file: FileId) -> &Mutex<Ring<H>> {
-        &self.shards[(file.0 % SHARDS as u64) as usize]
     }
 
     /// The handle of `file`, opened with `open` when it is not open. When the system has no more files to give, idle
     /// handles are closed and `open` is called once more.
     pub fn get(&self, file: FileId, open: impl Fn() -> StorageResult<H>) -> StorageResult<Arc<H>> {
-        let shard = self.shard(file);
-        if let Some(handle) = shard.lock().look_up(file) {
-            return Ok(handle);
+        if let Some(slot) = find(&self.open.load(), file) {
+            slot.mark();
+            return Ok(Arc::clone(&slot.handle));
         }
+        self.open_new(file, open)
+    }
+
+    /// What `work` makes of the handle of `file`, which is opened as by [`Handles::get`]. Cheaper than `get` where many
+    /// threads use the same few handles: the handle's count stays untouched.
+    pub fn with<R>(
+        &self,
+        file: FileId,
+        open: impl Fn() -> StorageResult<H>,
+        work: impl FnOnce(&H) -> R,
+    ) -> StorageResult<R> {
+        let snapshot = self.open.load();
+        if let Some(slot) = find(&snapshot, file) {
+            slot.mark();
+            return Ok(work(&slot.handle));
+        }
+        drop(snapshot);
+        let handle = self.open_new(file, open)?;
+        Ok(work(&handle))
+    }
+
+    /// Shows the handle of `file` to `look`, if it is open.
+    pub fn peek(&self, file: FileId, look: impl FnOnce(&H)) {
+        if let Some(slot) = find(&self.open.load(), file) {
+            look(&slot.handle);
+        }
+    }
+
+    fn open_new(&self, file: FileId, open: impl Fn() -> StorageResult<H>) -> StorageResult<Arc<H>> {
         let handle = match open() {
             Err(StorageError::Io { source, .. })
                 if matches!(source.raw_os_error(), Some(EMFILE | ENFILE)) =>
@@ -107,12 +102,22 @@ impl<H> Handles<H> {
         };
         let handle = Arc::new(handle);
         {
-            let mut ring = shard.lock();
-            if let Some(first) = ring.look_up(file) {
-                return Ok(first);
+            let _serialised = self.hand.lock();
+            let present = self.open.load();
+            if let Some(first) = find(&present, file) {
+                return Ok(Arc::clone(&first.handle));
             }
-            ring.insert(file, Arc::clone(&handle));
-            self.open_count.fetch_add(1, Ordering::Relaxed);
+            let mut next = Vec::with_capacity(present.len() + 1);
+            next.extend(present.iter().cloned());
+            let at = next.partition_point(|slot| slot.file < file);
+            let is_marked = AtomicBool::new(true);
+            let slot = Slot {
+                file,
+                handle: Arc::clone(&handle),
+                is_marked,
+            };
+            next.insert(at, Arc::new(slot));
+            self.open.store(Arc::new(next));
         }
         self.close_idle(self.open_max);
         Ok(handle)
@@ -120,87 +125,65 @@ impl<H> Handles<H> {
 
     /// Drops the handle of `file`; who uses it may go on.
     pub fn forget(&self, file: FileId) {
-        let mut ring = self.shard(file).lock();
-        let closed = ring.places.get(&file).copied().map(|at| ring.remove(at));
-        if closed.is_some() {
-            self.open_count.fetch_sub(1, Ordering::Relaxed);
-        }
-        drop(ring);
+        let serialised = self.hand.lock();
+        let closed = self.take_out(file);
+        drop(serialised);
         drop(closed);
     }
 
-    /// Handles in the rings.
+    /// Handles that are open.
     pub fn open_count(&self) -> usize {
-        self.open_count.load(Ordering::Relaxed)
+        self.open.load().len()
     }
 
     /// Closes idle handles until `keep` are left, or all that are left are in use.
     fn close_idle(&self, keep: usize) {
-        // Two visits to each ring in vain: the first may only take marks away.
-        let mut visits_in_vain = 0;
-        while self.open_count() > keep && visits_in_vain < 2 * SHARDS {
-            let index = self.next_shard.fetch_add(1, Ordering::Relaxed) % SHARDS;
-            let closed = {
-                let mut ring = self.shards[index].lock();
-                let closed = ring.take_idle();
-                if closed.is_some() {
-                    self.open_count.fetch_sub(1, Ordering::Relaxed);
-                }
-                closed
-            };
-            visits_in_vain = if closed.is_some() {
-                0
-            } else {
-                visits_in_vain + 1
-            };
-            // Closing a file is a system call, made here without a lock.
+        while self.open_count() > keep {
+            let closed = self.take_idle();
+            if closed.is_none() {
+                return;
+            }
+            // Closing a file is a system call, made here without the lock.
             drop(closed);
         }
     }
-}
 
-impl<H> Ring<H> {
-    fn look_up(&mut self, file: FileId) -> Option<Arc<H>> {
-        let slot = &mut self.slots[*self.places.get(&file)?];
-        slot.is_marked = true;
-        Some(Arc::clone(&slot.handle))
-    }
-
-    fn insert(&mut self, file: FileId, handle: Arc<H>) {
-        self.places.insert(file, self.slots.len());
-        self.slots.push(Slot {
-            file,
-            handle,
-            is_marked: true,
-        });
-    }
-
-    fn remove(&mut self, at: usize) -> Arc<H> {
-        let slot = self.slots.swap_remove(at);
-        self.places.remove(&slot.file);
-        if let Some(moved) = self.slots.get(at) {
-            self.places.insert(moved.file, at);
-        }
-        slot.handle
-    }
-
-    /// Moves the hand around once at most; takes out the first handle on the way that is idle and not marked.
-    fn take_idle(&mut self) -> Option<Arc<H>> {
-        for _ in 0..self.slots.len() {
-            if self.hand >= self.slots.len() {
-                self.hand = 0;
+    /// Moves the hand around twice at most — the first round may only take marks away — and takes out the first handle
+    /// on the way that is idle and not marked.
+    fn take_idle(&self) -> Option<Arc<Slot<H>>> {
+        let mut hand = self.hand.lock();
+        let open = self.open.load_full();
+        for _ in 0..2 * open.len() {
+            let slot = open.get(*hand).or_else(|| {
+                *hand = 0;
+                open.first()
+            })?;
+            // The slot's own reference is the only one: no reader took the handle out.
+            let is_idle = Arc::strong_count(&slot.handle) == 1;
+            if is_idle && !slot.is_marked.swap(false, Ordering::Relaxed) {
+                return self.take_out(slot.file);
             }
-            let at = self.hand;
-            let slot = &mut self.slots[at];
-            if Arc::strong_count(&slot.handle) > 1 {
-                self.hand += 1;
-            } else if slot.is_marked {
-                slot.is_marked = false;
-                self.hand += 1;
-            } else {
-                return Some(self.remove(at));
-            }
+            *hand += 1;
         }
         None
     }
+
+    /// Takes the slot of `file` out of the list. The caller holds the lock of `hand`. A reader that found the slot in an
+    /// older list keeps it alive for as long as it looks at it.
+    fn take_out(&self, file: FileId) -> Option<Arc<Slot<H>>> {
+        let present = self.open.load();
+        let slot = find(&present, file).map(Arc::clone)?;
+        let next: Vec<_> = present
+            .iter()
+            .filter(|slot| slot.file != file)
+            .cloned()
+            .collect();
+        self.open.store(Arc::new(next));
+        Some(slot)
+    }
+}
+
+fn find<H>(open: &[Arc<Slot<H>>], file: FileId) -> Option<&Arc<Slot<H>>> {
+    let at = open.binary_search_by_key(&file, |slot| slot.file).ok()?;
+    open.get(at)
 }

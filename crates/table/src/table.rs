@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use kingtide_base::{KeyOrder, SeqNo, StorageError, StorageResult, Truncated};
-use kingtide_collections::{BlockCache, Filter};
+use kingtide_collections::{BlockCache, Filter, prefetch_bytes};
 use kingtide_env::File;
 use kingtide_format::TableMeta;
 use kingtide_format::block::{BlockFault, DataBlock};
@@ -146,6 +146,14 @@ impl Table {
         Ok(None)
     }
 
+    /// Asks the processor to fetch what a read of a key with this hash looks at first.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        if let Some(filter) = &self.filter {
+            filter.prefetch(hash);
+        }
+    }
+
     /// A cursor over the whole table.
     #[must_use]
     pub fn cursor(
@@ -179,6 +187,7 @@ impl Table {
     ) -> StorageResult<Arc<DataBlock>> {
         let key = (self.meta.file, self.fences.extent(index).start);
         if let Some(block) = cache.get(&key) {
+            prefetch_bytes(block.search_bytes());
             return Ok(block);
         }
         let block = Arc::new(self.read_block(index)?);

@@ -33,14 +33,35 @@ impl TableCache {
     /// # Errors
     /// As [`Table::open`]; a missing file is an I/O error.
     pub fn get(&self, meta: &TableMeta, order: &KeyOrder) -> StorageResult<Arc<Table>> {
-        self.tables.get(meta.file, || {
-            let name = klog_path(meta.file);
-            let file = self
-                .directory
-                .open(&klog_name(meta.file), OpenMode::Read)
-                .map_err(|error| StorageError::io(&*name, "open", error))?;
-            Table::open(file, name, meta, order.clone())
-        })
+        self.tables.get(meta.file, || self.open(meta, order))
+    }
+
+    /// What `work` makes of the open table that `meta` describes. For point reads: nothing shared is written.
+    ///
+    /// # Errors
+    /// As [`TableCache::get`], and what `work` answers.
+    pub fn with<R>(
+        &self,
+        meta: &TableMeta,
+        order: &KeyOrder,
+        work: impl FnOnce(&Table) -> StorageResult<R>,
+    ) -> StorageResult<R> {
+        self.tables
+            .with(meta.file, || self.open(meta, order), work)?
+    }
+
+    /// Asks the processor to fetch what a read of a key with this hash looks at first, if the table is open.
+    pub fn prefetch(&self, meta: &TableMeta, hash: u64) {
+        self.tables.peek(meta.file, |table| table.prefetch(hash));
+    }
+
+    fn open(&self, meta: &TableMeta, order: &KeyOrder) -> StorageResult<Table> {
+        let name = klog_path(meta.file);
+        let file = self
+            .directory
+            .open(&klog_name(meta.file), OpenMode::Read)
+            .map_err(|error| StorageError::io(&*name, "open", error))?;
+        Table::open(file, name, meta, order.clone())
     }
 
     /// Closes the table as soon as nobody uses it; for files about to be removed.

@@ -3,6 +3,7 @@
 use std::{cell::RefCell, ops::Deref, ops::Range, sync::Arc};
 
 use kingtide_base::{EntryKind, SeqNo, ValuePointer, ValueRef};
+use kingtide_collections::lz4_prefix;
 use kingtide_format::block::{BlockFault, DataBlock, decode_pointer};
 
 /// A scratch buffer above this size is given back after use.
@@ -113,8 +114,15 @@ impl TableEntry {
             };
         }
         SCRATCH.with_borrow_mut(|scratch| {
-            block.decompress_values(scratch)?;
-            let value = match block.value(index, scratch)? {
+            let raw_bytes = block.values_raw_bytes();
+            let is_prefix_enough = block
+                .lz4_values()
+                .is_some_and(|stored| lz4_prefix(stored, range.end, raw_bytes, scratch));
+            if !is_prefix_enough {
+                block.decompress_values(scratch)?;
+            }
+            let column = scratch.get(..range.end).unwrap_or(scratch);
+            let value = match block.value(index, column)? {
                 ValueRef::Separated(pointer) => TableValue::Separated(pointer),
                 ValueRef::Inline(bytes) => {
                     TableValue::Inline(BlockValue(Bytes::Owned(bytes.to_vec())))

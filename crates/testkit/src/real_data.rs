@@ -88,13 +88,12 @@ pub fn run(settings: &RealData) -> Checked<RealDataTally> {
         let stored = import(settings, &database, sync, Some(lines))?;
         tally.kills += 1;
         tally.acknowledged = tally.acknowledged.max(stored);
-        check(
-            &database,
-            &records,
-            tally.acknowledged,
-            tally.acknowledged + settings.batch,
-        )
-        .map_err(|violation| {
+        let told = Told {
+            now: stored,
+            ever: tally.acknowledged,
+            unacknowledged_max: settings.batch,
+        };
+        check(&database, &records, &told).map_err(|violation| {
             violation.within(format_args!("after kill {kill}, seed {}", settings.seed))
         })?;
     }
@@ -105,7 +104,12 @@ pub fn run(settings: &RealData) -> Checked<RealDataTally> {
             records.len()
         )
     })?;
-    tally.keys = check(&database, &records, records.len(), records.len())?;
+    let told = Told {
+        now: stored,
+        ever: stored,
+        unacknowledged_max: 0,
+    };
+    tally.keys = check(&database, &records, &told)?;
     check_export(settings, &database, directory.path())?;
     Ok(tally)
 }
@@ -152,12 +156,23 @@ fn import(
     Ok(stored)
 }
 
-/// Everything of the first `floor` records is there, and nothing that is not of the first `ceiling`. The number of keys.
-fn check(database: &Path, records: &[Record], floor: usize, ceiling: usize) -> Checked<usize> {
+/// How many records were told stored.
+struct Told {
+    /// By the last import: no older record of their keys may stand in their place.
+    now: usize,
+    /// By any import: their keys are there.
+    ever: usize,
+    /// Records that may be there without having been told.
+    unacknowledged_max: usize,
+}
+
+/// What was told stored is there, and nothing that no import had come to. The number of keys.
+fn check(database: &Path, records: &[Record], told: &Told) -> Checked<usize> {
     let db = Db::open(database, Options::default())
         .map_err(|error| Violation::from(error).within("open"))?;
     let family = db.family(DEFAULT_FAMILY)?;
     let found = dump_family(&db, &family, &KeyOrder::BYTEWISE)?;
+    let ceiling = told.ever + told.unacknowledged_max;
     let mut allowed: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
     for (index, record) in records.iter().enumerate().take(ceiling) {
         allowed.entry(&record.key).or_default().push(index);
@@ -166,11 +181,8 @@ fn check(database: &Path, records: &[Record], floor: usize, ceiling: usize) -> C
     for (key, value) in &found {
         let fields = fields_of_json(value)?;
         let candidates = allowed.get(key.as_slice()).map_or(&[][..], Vec::as_slice);
-        let index = candidates
-            .iter()
-            .rev()
-            .find(|index| records[**index].fields == fields);
-        let Some(index) = index else {
+        let is_held = |index: &&usize| records[**index].fields == fields;
+        let Some(index) = candidates.iter().rev().find(is_held) else {
             return Err(Violation::new(format!(
                 "\"{}\" holds what no record says",
                 key.escape_ascii()
@@ -178,19 +190,19 @@ fn check(database: &Path, records: &[Record], floor: usize, ceiling: usize) -> C
         };
         present.insert(key, *index);
     }
-    for (index, record) in records.iter().enumerate().take(floor) {
+    for (index, record) in records.iter().enumerate().take(told.ever) {
+        let oldest = if index < told.now { index } else { 0 };
         let is_there = present
             .get(record.key.as_slice())
-            .is_some_and(|found| *found >= index);
+            .is_some_and(|found| *found >= oldest);
         ensure(is_there, || {
             format!(
                 "record {index}, \"{}\", was told stored and is missing or old",
                 record.key.escape_ascii()
             )
         })?;
-        let point = db.get(&family, &record.key)?;
-        ensure(point.is_some(), || {
-            format!("get misses \"{}\"", record.key.escape_ascii())
+        ensure(db.contains(&family, &record.key)?, || {
+            format!("a point read misses \"{}\"", record.key.escape_ascii())
         })?;
     }
     db.close()?;
@@ -206,6 +218,7 @@ fn check_export(settings: &RealData, database: &Path, directory: &Path) -> Check
         .arg(&file)
         .args(["--format", "jsonl"])
         .stdin(Stdio::null())
+        .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()?;
     ensure(status.success(), || {

@@ -301,6 +301,19 @@ impl DataBlock {
         (self.columns.codec == CodecId::None).then(|| &self.bytes[self.columns.values as usize..])
     }
 
+    /// What a search for a key looks at: everything before the values.
+    #[must_use]
+    pub fn search_bytes(&self) -> &[u8] {
+        &self.bytes[..self.columns.values as usize]
+    }
+
+    /// The value column as it is stored, where it is an LZ4 block.
+    #[must_use]
+    pub fn lz4_values(&self) -> Option<&[u8]> {
+        matches!(self.columns.codec, CodecId::Lz4 | CodecId::Lz4Fast)
+            .then(|| &self.bytes[self.columns.values as usize..])
+    }
+
     /// The length of the raw value column in bytes.
     #[must_use]
     pub fn values_raw_bytes(&self) -> usize {

@@ -2,17 +2,22 @@ use super::*;
 use crate::{FrameHeader, push_frame};
 use kingtide_base::{SegmentId, SeqNo};
 
+const FRAMES: usize = SEGMENT_FRAMES_OFFSET as usize;
+
 fn segment() -> Vec<u8> {
     let header = SegmentHeader {
         segment: SegmentId(1),
         salt: 2,
         boot_id: 3,
         base: Lsn(1000),
-        bytes: 512,
+        bytes: 2048,
     };
     let mut bytes = header.encode().to_vec();
+    bytes.resize(SEGMENT_HEADER_COPY_OFFSET as usize, 0);
+    bytes.extend_from_slice(&header.encode());
+    bytes.resize(FRAMES, 0);
     for sequence in 1..=3 {
-        let position = Lsn(1000 + bytes.len() as u64 - 64);
+        let position = Lsn(1000 + (bytes.len() - FRAMES) as u64);
         let header = FrameHeader {
             payload_bytes: 7,
             kind: FrameKind::PartFirst,
@@ -27,13 +32,24 @@ fn segment() -> Vec<u8> {
 #[test]
 fn the_end_of_a_damaged_segment_tells_what_follows() {
     let mut bytes = segment();
-    assert!(dump_segment(&bytes).ends_with("000000d0  end of file\n"));
-    bytes[64 + 48 + FRAME_HEADER_BYTES] ^= 1;
+    assert!(dump_segment(&bytes).ends_with("00000490  end of file\n"));
+    bytes[FRAMES + 48 + FRAME_HEADER_BYTES] ^= 1;
     let dump = dump_segment(&bytes);
     let end = "\
-        00000070  end: the frame fails its checksum\n\
-        000000a0  a valid frame follows; the log was durable up to 1096\n";
+        00000430  end: the frame fails its checksum\n\
+        00000460  a valid frame follows; the log was durable up to 1096\n";
     assert!(dump.ends_with(end), "{dump}");
+}
+
+#[test]
+fn a_damaged_copy_of_the_header_is_told_and_the_other_one_counts() {
+    for damaged in [0, SEGMENT_HEADER_COPY_OFFSET as usize] {
+        let mut bytes = segment();
+        bytes[damaged + 9] ^= 1;
+        let dump = dump_segment(&bytes);
+        assert!(dump.contains(&format!("{damaged:08x}  no header: ")));
+        assert!(dump.ends_with("00000490  end of file\n"), "{dump}");
+    }
 }
 
 /// Goal: damaged files are dumped, not refused, and never make the dump panic. Method: every truncation and every

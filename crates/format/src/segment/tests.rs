@@ -47,6 +47,41 @@ fn every_truncation_and_every_flipped_bit_is_refused() {
     }
 }
 
+/// A file whose header has the copies `first` and `second`.
+fn file(first: &[u8], second: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; SEGMENT_FRAMES_OFFSET as usize];
+    let copy = SEGMENT_HEADER_COPY_OFFSET as usize;
+    bytes[..first.len()].copy_from_slice(first);
+    bytes[copy..copy + second.len()].copy_from_slice(second);
+    bytes
+}
+
+#[test]
+fn one_whole_copy_of_the_header_is_enough() {
+    let whole = SEGMENT.encode();
+    let mut damaged = whole;
+    damaged[9] ^= 1;
+    let newer = encode_header(SEGMENT_MAGIC, 2, &[9; BODY_BYTES]);
+    let either = |first: &[u8], second: &[u8]| SegmentHeader::decode_either(&file(first, second));
+    assert_eq!(either(&whole, &whole), Ok(SEGMENT));
+    assert_eq!(either(&whole, &damaged), Ok(SEGMENT));
+    assert_eq!(either(&damaged, &whole), Ok(SEGMENT));
+    assert_eq!(either(&[], &whole), Ok(SEGMENT));
+    assert_eq!(either(&[], &damaged), Err(HeaderFault::Empty));
+    assert!(matches!(
+        either(&damaged, &[]),
+        Err(HeaderFault::Checksum { .. })
+    ));
+    let refused = Err(HeaderFault::NewerVersion(2));
+    assert_eq!(either(&newer, &whole), refused);
+    assert_eq!(either(&damaged, &newer), refused);
+    assert_eq!(SegmentHeader::decode_either(&whole), Ok(SEGMENT));
+    assert_eq!(
+        SegmentHeader::decode_either(&damaged[..63]),
+        Err(HeaderFault::Truncated)
+    );
+}
+
 #[test]
 fn one_kind_of_file_is_not_taken_for_another() {
     let malformed = HeaderFault::Malformed;
@@ -71,7 +106,7 @@ fn newer_versions_are_refused_by_name() {
 #[test]
 fn impossible_fields_are_malformed() {
     let short = SegmentHeader {
-        bytes: 63,
+        bytes: SEGMENT_FRAMES_OFFSET - 1,
         ..SEGMENT
     };
     assert_eq!(

@@ -3,7 +3,10 @@
 //! It is nudged when the tail comes near the end of its window or segment, and when an interval sync falls due; when
 //! the log has been quiet for a while it leaves a durable mark in it and gives back spare segments.
 
-use std::{sync::Weak, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use kingtide_base::Lsn;
 use kingtide_env::Env;
@@ -43,6 +46,7 @@ pub(super) fn run(pipeline: &Pipeline, env: &dyn Env, engine: &Weak<Engine>) {
             seen = position;
             relieve(engine);
         }
+        pipeline.keeper.set_idle(is_idle);
         let timeout = match pipeline.keeper.sync_due() {
             Some(due) => Duration::from_nanos(due.saturating_sub(env.monotonic_nanos())).min(QUIET),
             None if is_idle => IDLE_PERIOD,
@@ -75,7 +79,24 @@ fn settle(pipeline: &Pipeline, engine: &Weak<Engine>) {
         engine.remove_segments(spare);
         // Readers may have let go of dead tables; what fails is tried again later.
         let _ = engine.sweep_files();
+        release_memory(&engine);
     }
+}
+
+/// Gives back the memory of empty memtables: an idle database holds what it caches, and no more.
+fn release_memory(engine: &Engine) {
+    engine.pipeline.memtables.release();
+    if !engine.pipeline.stall.has_room() {
+        return;
+    }
+    for family in engine.families.all() {
+        let active = Arc::clone(&family.load().active);
+        if active.is_recycled && active.table.is_empty() {
+            // Puts untouched memory in its place; a failure leaves it as it is.
+            let _ = engine.pipeline.rotate(&family, &active, (0, 0));
+        }
+    }
+    engine.pipeline.memtables.release();
 }
 
 /// Flushes the family that holds the log back, when the log has grown long.
@@ -84,7 +105,8 @@ fn relieve(engine: &Weak<Engine>) {
         return;
     };
     let bytes = engine.pipeline.order.lock().log.tail.retained_bytes();
-    if bytes < LOG_BYTES_ALLOWED {
+    // Never waits: interval syncs and the supply of the log depend on this thread.
+    if bytes < LOG_BYTES_ALLOWED || !engine.pipeline.stall.has_room() {
         return;
     }
     let Some(holder) = engine.log_needed(None).holder else {

@@ -6,7 +6,7 @@ use kingtide_env::sync::atomic::Ordering;
 use kingtide_format::Edit;
 
 use super::families::{flush, flush_sealed};
-use crate::{background::Background, engine::Engine, error::Result};
+use crate::{background::Background, engine::Engine, error::Result, wal::segment_slot};
 
 /// Closes the engine; a second call does nothing. Bounded: running merges end at their next checkpoint.
 ///
@@ -60,6 +60,7 @@ fn empty_log(engine: &Arc<Engine>) -> Result<()> {
     };
     engine.manifest.lock().append(&[start])?;
     let entries = engine.wal.list().unwrap_or_default();
-    engine.remove_segments(entries.into_iter().map(|entry| entry.name).collect());
+    let names = entries.into_iter().map(|entry| entry.name);
+    engine.remove_segments(names.filter(|name| segment_slot(name).is_some()).collect());
     engine.sweep_files()
 }

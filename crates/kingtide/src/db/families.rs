@@ -49,7 +49,7 @@ pub(super) fn create(engine: &Engine, name: &str, options: FamilyOptions) -> Res
         name: name.to_owned(),
         order,
         options,
-        opening: engine.opening,
+        opening: engine.opening.clone(),
         first: SuperVersion {
             active,
             sealed: Vec::new(),
@@ -192,7 +192,7 @@ pub(super) fn clone_family(engine: &Engine, from: &str, to: &str) -> Result<Arc<
         name: to.to_owned(),
         order: source.order.clone(),
         options: source.options.clone(),
-        opening: engine.opening,
+        opening: engine.opening.clone(),
         first: SuperVersion {
             active,
             sealed: Vec::new(),

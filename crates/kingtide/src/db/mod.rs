@@ -87,7 +87,7 @@ impl Db {
     ///
     /// # Errors
     /// `NotFound` (nothing there and `create_if_missing` off, or read-only), `InvalidArgument` (a file in its place),
-    /// `Locked` (open already, here or in another process), `Corruption` (damaged files: nothing was changed),
+    /// `Locked` (open already, here or in another process), `Corruption` (damaged files: no data was changed),
     /// `ComparatorMissing`, `NewerVersion`, `DiskFull`, `Io`.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         let path = path.as_ref().to_path_buf();

@@ -20,14 +20,14 @@ use super::recover::{Recovered, Recovery};
 use crate::{
     engine::{Engine, EngineParts, ManifestSlot},
     error::{Error, ErrorKind, Result},
-    family::{Family, FamilyParts, SuperVersion, decode_options},
+    family::{Family, FamilyParts, Opening, SuperVersion, decode_options},
     files::Files,
     manifest::{self, Manifest, ManifestState},
     memtable::MemtableSource,
     options::{FamilyOptions, Options},
     output::discard_output,
     version::Version,
-    wal::{Blank, LogEnd, LogStart, Tail, WAL_SUFFIX, read_log},
+    wal::{Blank, LogEnd, LogStart, Tail, read_log, segment_slot},
     write::{CommitLog, Pipeline, PipelineParts},
 };
 
@@ -60,9 +60,9 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
         .env
         .clone()
         .unwrap_or_else(|| Arc::new(PosixEnv::new()));
-    let opening = env.random_u64();
+    let opening = Opening::default();
     let mut place = open_place(path, &options, env)?;
-    let slot = open_manifest(&place, &options, path)?;
+    let mut slot = open_manifest(&place, &options, path)?;
     let state = slot.state().clone();
     check_files(&place, &state)?;
     let files = Arc::new(Files::new(
@@ -73,32 +73,16 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
         unused_file_id(&place, &state)?,
     ));
     let memtables = MemtableSource::new(ARENAS_KEPT);
-    let families = open_families(&state, &options, &files, &memtables, opening)?;
-    let (recovered, end) = {
-        let now = (place.env.unix_micros() / 1_000_000) as i64;
-        let mut recovery = Recovery::new(&files, &memtables, options.read_only, now);
-        for (family, flushed_through) in families {
-            recovery.add(family, flushed_through);
-        }
-        let replayed = read_log(place.wal.as_ref(), log_start(&state), &mut recovery);
-        match recovery.check(replayed) {
-            Ok(end) => (recovery.finish()?, end),
-            Err(error) => {
-                recovery.discard();
-                return Err(error);
-            }
-        }
-    };
+    let families = open_families(&state, &options, &files, &memtables, &opening)?;
+    let now = (place.env.unix_micros() / 1_000_000) as i64;
+    let recovery = Recovery::new(&files, &memtables, options.read_only, now);
+    let (recovered, end) = replay(&place, &state, recovery, families)?;
     let last = last_sequence(&state, end.sequence);
-    let mut slot = slot;
-    let tail = begin_log(
-        &place,
-        &mut slot,
-        &files,
-        &recovered,
-        (end, last),
-        options.read_only,
-    )?;
+    let tail = if options.read_only {
+        Tail::read_only(end.next_segment, end.position)
+    } else {
+        begin_log(&place, &mut slot, &files, &recovered, (end, last))?
+    };
     let sealed_bytes_max = match options.memory_bytes_max {
         0 => SEALED_BYTES_DEFAULT,
         bytes => bytes / 2,
@@ -114,7 +98,6 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
     let engine = Arc::new(Engine::new(EngineParts {
         env: Arc::clone(&place.env),
         options,
-        root: Arc::clone(&place.root),
         wal: Arc::clone(&place.wal),
         files,
         pipeline,
@@ -327,7 +310,7 @@ fn open_families(
     options: &Options,
     files: &Files,
     memtables: &MemtableSource,
-    opening: u64,
+    opening: &Opening,
 ) -> Result<Vec<(Arc<Family>, SeqNo)>> {
     // Clones share tables: all versions of all families must share one metadata for each, because it counts readers.
     let mut shared: HashMap<FileId, Arc<TableMeta>> = HashMap::new();
@@ -360,7 +343,7 @@ fn open_families(
             name: stored.name.clone(),
             order,
             options: settings,
-            opening,
+            opening: opening.clone(),
             first: SuperVersion {
                 active,
                 sealed: Vec::new(),
@@ -381,6 +364,26 @@ fn log_start(state: &ManifestState) -> LogStart {
     }
 }
 
+/// Step 3: plays the log into the families, each from its flushed sequence number on.
+fn replay<'a>(
+    place: &Place,
+    state: &ManifestState,
+    mut recovery: Recovery<'a>,
+    families: Vec<(Arc<Family>, SeqNo)>,
+) -> Result<(Vec<Recovered>, LogEnd)> {
+    for (family, flushed_through) in families {
+        recovery.add(family, flushed_through);
+    }
+    let replayed = read_log(place.wal.as_ref(), log_start(state), &mut recovery);
+    match recovery.check(replayed) {
+        Ok(end) => Ok((recovery.finish()?, end)),
+        Err(error) => {
+            recovery.discard();
+            Err(error)
+        }
+    }
+}
+
 fn last_sequence(state: &ManifestState, replayed: SeqNo) -> SeqNo {
     let flushed = state
         .families()
@@ -398,11 +401,7 @@ fn begin_log(
     files: &Files,
     recovered: &[Recovered],
     (end, last): (LogEnd, SeqNo),
-    is_read_only: bool,
 ) -> Result<Tail> {
-    if is_read_only {
-        return Ok(Tail::read_only(end.next_segment, end.position));
-    }
     let (env, wal) = (place.env.as_ref(), place.wal.as_ref());
     let segment = end.next_segment.max(SegmentId(1));
     let blank = match Blank::create(env, wal, end.next_slot, FIRST_SEGMENT_BYTES, false) {
@@ -494,10 +493,7 @@ fn remove_leftovers(engine: &Engine, place: &Place, first_slot: u64) -> Result<(
             .map_err(|error| Error::from(StorageError::io(name, "list", error)))
     };
     for entry in list(&place.wal, "wal")? {
-        let slot = entry
-            .name
-            .strip_suffix(WAL_SUFFIX)
-            .and_then(|stem| stem.parse::<u64>().ok());
+        let slot = segment_slot(&entry.name);
         if slot.is_some_and(|slot| slot < first_slot) {
             engine.remove_segments(vec![entry.name]);
         }

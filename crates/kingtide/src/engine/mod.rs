@@ -16,7 +16,7 @@ use kingtide_env::{
 
 use crate::{
     error::{Error, ErrorKind, Result},
-    family::{Family, Registry},
+    family::{Family, Opening, Registry},
     files::Files,
     manifest::{Manifest, ManifestState},
     options::Options,
@@ -61,7 +61,6 @@ impl Counters {
 pub(crate) struct Engine {
     pub(crate) env: Arc<dyn Env>,
     pub(crate) options: Options,
-    pub(crate) root: Arc<dyn Directory>,
     pub(crate) wal: Arc<dyn Directory>,
     pub(crate) files: Arc<Files>,
     pub(crate) families: Registry,
@@ -70,7 +69,7 @@ pub(crate) struct Engine {
     pub(crate) manifest: Mutex<ManifestSlot>,
     pub(crate) counters: Counters,
     /// Names this opening, so that handles of another one are refused.
-    pub(crate) opening: u64,
+    pub(crate) opening: Opening,
     pub(crate) is_closed: AtomicBool,
     /// The largest clock that was ever answered, in Unix seconds: the clock never goes back within an opening.
     clock: AtomicU64,
@@ -83,12 +82,11 @@ pub(crate) struct Engine {
 pub(crate) struct EngineParts {
     pub(crate) env: Arc<dyn Env>,
     pub(crate) options: Options,
-    pub(crate) root: Arc<dyn Directory>,
     pub(crate) wal: Arc<dyn Directory>,
     pub(crate) files: Arc<Files>,
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) manifest: ManifestSlot,
-    pub(crate) opening: u64,
+    pub(crate) opening: Opening,
     pub(crate) lock: Option<Box<dyn FileLock>>,
 }
 
@@ -97,7 +95,6 @@ impl Engine {
         Self {
             env: parts.env,
             options: parts.options,
-            root: parts.root,
             wal: parts.wal,
             files: parts.files,
             families: Registry::default(),

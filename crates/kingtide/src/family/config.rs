@@ -2,7 +2,7 @@
 //! version that adds a setting can still read what an older one wrote: what is not named keeps its default, and a name
 //! that this version does not know is kept out.
 
-use std::{str::FromStr, time::Duration};
+use std::{fmt, str::FromStr, time::Duration};
 
 use kingtide_base::limits;
 
@@ -103,82 +103,58 @@ pub(crate) fn encode_options(options: &FamilyOptions) -> Vec<(String, String)> {
         SyncMode::Interval(interval) => ("interval", interval),
         SyncMode::Full => ("full", Duration::ZERO),
     };
-    let pairs = [
-        ("write_buffer_bytes", options.write_buffer_bytes.to_string()),
-        ("level_size_ratio", options.level_size_ratio.to_string()),
-        ("min_levels", options.min_levels.to_string()),
-        (
-            "dividing_level_offset",
-            options.dividing_level_offset.to_string(),
-        ),
-        (
-            "value_threshold_bytes",
-            options.value_threshold_bytes.to_string(),
-        ),
-        (
-            "compression",
-            compression_name(options.compression).to_owned(),
-        ),
-        ("bloom_filter", options.bloom_filter.to_string()),
+    let pairs: [(&str, &dyn fmt::Display); 26] = [
+        ("write_buffer_bytes", &options.write_buffer_bytes),
+        ("level_size_ratio", &options.level_size_ratio),
+        ("min_levels", &options.min_levels),
+        ("dividing_level_offset", &options.dividing_level_offset),
+        ("value_threshold_bytes", &options.value_threshold_bytes),
+        ("compression", &compression_name(options.compression)),
+        ("bloom_filter", &options.bloom_filter),
         (
             "bloom_false_positive_rate",
-            options.bloom_false_positive_rate.to_string(),
+            &options.bloom_false_positive_rate,
         ),
-        ("block_index", options.block_index.to_string()),
-        ("index_sample_ratio", options.index_sample_ratio.to_string()),
+        ("block_index", &options.block_index),
+        ("index_sample_ratio", &options.index_sample_ratio),
         (
             "block_index_prefix_bytes",
-            options.block_index_prefix_bytes.to_string(),
+            &options.block_index_prefix_bytes,
         ),
-        ("sync", sync.to_owned()),
-        ("sync_interval_us", interval.as_micros().to_string()),
-        ("comparator", options.comparator.clone()),
-        (
-            "skip_list_level_max",
-            options.skip_list_level_max.to_string(),
-        ),
-        (
-            "skip_list_probability",
-            options.skip_list_probability.to_string(),
-        ),
-        ("isolation", isolation_name(options.isolation).to_owned()),
-        (
-            "disk_free_bytes_min",
-            options.disk_free_bytes_min.to_string(),
-        ),
-        (
-            "l1_file_count_trigger",
-            options.l1_file_count_trigger.to_string(),
-        ),
+        ("sync", &sync),
+        ("sync_interval_us", &interval.as_micros()),
+        ("comparator", &options.comparator),
+        ("skip_list_level_max", &options.skip_list_level_max),
+        ("skip_list_probability", &options.skip_list_probability),
+        ("isolation", &isolation_name(options.isolation)),
+        ("disk_free_bytes_min", &options.disk_free_bytes_min),
+        ("l1_file_count_trigger", &options.l1_file_count_trigger),
         (
             "l0_queue_stall_threshold",
-            options.l0_queue_stall_threshold.to_string(),
+            &options.l0_queue_stall_threshold,
         ),
         (
             "tombstone_density_trigger",
-            options.tombstone_density_trigger.to_string(),
+            &options.tombstone_density_trigger,
         ),
         (
             "tombstone_density_entries_min",
-            options.tombstone_density_entries_min.to_string(),
+            &options.tombstone_density_entries_min,
         ),
-        ("use_btree", options.use_btree.to_string()),
+        ("use_btree", &options.use_btree),
         (
             "object_target_file_bytes",
-            options.object_target_file_bytes.to_string(),
+            &options.object_target_file_bytes,
         ),
-        (
-            "object_lazy_compaction",
-            options.object_lazy_compaction.to_string(),
-        ),
+        ("object_lazy_compaction", &options.object_lazy_compaction),
         (
             "object_prefetch_compaction",
-            options.object_prefetch_compaction.to_string(),
+            &options.object_prefetch_compaction,
         ),
     ];
     pairs
         .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
+        .map(|(name, value)| (name.to_owned(), value.to_string()))
         .collect()
 }
 

@@ -30,12 +30,22 @@ use crate::options::FamilyOptions;
 #[cfg(not(loom))]
 pub(crate) mod testing;
 
+/// Names one opening of a database in this process: handles that share it belong together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Opening(Arc<u8>);
+
+impl PartialEq for Opening {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 /// One open family. Shared by handles, transactions and background work.
 pub(crate) struct Family {
     pub(crate) id: FamilyId,
     pub(crate) order: KeyOrder,
     /// Which opening it belongs to, to refuse handles of another database.
-    pub(crate) opening: u64,
+    pub(crate) opening: Opening,
     pub(crate) options: FamilyOptions,
     name: Mutex<String>,
     current: ArcSwap<SuperVersion>,
@@ -56,7 +66,7 @@ pub(crate) struct FamilyParts {
     pub(crate) name: String,
     pub(crate) order: KeyOrder,
     pub(crate) options: FamilyOptions,
-    pub(crate) opening: u64,
+    pub(crate) opening: Opening,
     pub(crate) first: SuperVersion,
 }
 

@@ -1,11 +1,10 @@
-//! The families of an open database, by name and by id. Guarded by one short lock; handles keep families alive.
+//! The families of an open database, by name. Guarded by one short lock; handles keep families alive.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     sync::Arc,
 };
 
-use kingtide_base::FamilyId;
 use kingtide_env::sync::Mutex;
 
 use super::Family;
@@ -72,15 +71,6 @@ impl Registry {
     /// All families, sorted by name.
     pub(crate) fn all(&self) -> Vec<Arc<Family>> {
         self.by_name.lock().values().cloned().collect()
-    }
-
-    /// The family with that id.
-    pub(crate) fn by_id(&self, id: FamilyId) -> Option<Arc<Family>> {
-        self.by_name
-            .lock()
-            .values()
-            .find(|family| family.id == id)
-            .cloned()
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) fn family(id: u32, options: FamilyOptions) -> Arc<Family> {
     Arc::new(Family::new(FamilyParts {
         id: FamilyId(id),
         name: format!("family {id}"),
-        opening: 1,
+        opening: crate::family::Opening::default(),
         options,
         first: SuperVersion {
             active,

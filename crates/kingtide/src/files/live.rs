@@ -93,11 +93,6 @@ impl LiveFiles {
     pub(crate) fn uses_values(&self, file: FileId) -> bool {
         self.state.lock().values.contains_key(&file)
     }
-
-    /// Tables that wait for their last reader.
-    pub(crate) fn obsolete_count(&self) -> usize {
-        self.state.lock().obsolete.len()
-    }
 }
 
 #[cfg(test)]
@@ -134,7 +129,10 @@ mod tests {
         live.add(&shared);
         live.add(&shared);
         live.remove(&shared);
-        assert_eq!(live.obsolete_count(), 0, "a clone still names it");
+        assert!(
+            live.state.lock().obsolete.is_empty(),
+            "a clone still names it"
+        );
         live.remove(&shared);
         assert!(live.take_unread().is_empty(), "a reader still holds it");
         drop(shared);

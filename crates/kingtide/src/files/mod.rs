@@ -35,7 +35,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// The files below `klog` and `vlog`; ids from `next_file` on are free.
+    /// The files below `klog` and `vlog`; ids from `next_file` on are free. Zero `open_tables_max` means no limit.
     pub(crate) fn new(
         klog: Arc<dyn Directory>,
         vlog: Arc<dyn Directory>,
@@ -43,6 +43,10 @@ impl Files {
         block_cache_bytes: usize,
         next_file: FileId,
     ) -> Self {
+        let open_tables_max = match open_tables_max {
+            0 => usize::MAX,
+            count => count,
+        };
         Self {
             tables: Arc::new(TableCache::new(Arc::clone(&klog), open_tables_max)),
             values: ValueFiles::new(Arc::clone(&vlog), VALUE_FILES_OPEN_MAX),

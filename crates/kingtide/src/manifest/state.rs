@@ -128,11 +128,6 @@ impl ManifestState {
         self.families.get(&id).map(|family| &**family)
     }
 
-    /// The family with this name.
-    pub(crate) fn family_named(&self, name: &str) -> Option<FamilyId> {
-        self.names.get(name).copied()
-    }
-
     /// The value files by id.
     pub(crate) fn value_files(&self) -> &BTreeMap<FileId, ValueFileState> {
         &self.value_files

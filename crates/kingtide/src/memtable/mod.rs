@@ -29,15 +29,18 @@ pub(crate) struct LogSpan {
 pub(crate) struct Memory {
     /// The entries.
     pub(crate) table: Arc<Memtable>,
+    /// True when its memory may have been used before, so that it takes room although it is empty.
+    pub(crate) is_recycled: bool,
     /// `None` while it is empty. Written under the commit lock.
     span: Mutex<Option<LogSpan>>,
 }
 
 impl Memory {
     /// An empty memtable.
-    pub(crate) fn new(table: Memtable) -> Self {
+    fn new(table: Memtable, is_recycled: bool) -> Self {
         Self {
             table: Arc::new(table),
+            is_recycled,
             span: Mutex::new(None),
         }
     }
@@ -69,6 +72,11 @@ pub(crate) struct MemtableSource {
 }
 
 impl MemtableSource {
+    /// Gives the memory that is kept for later memtables back.
+    pub(crate) fn release(&self) {
+        self.pool.clear();
+    }
+
     /// A source that keeps up to `arenas_max` free arenas.
     pub(crate) fn new(arenas_max: usize) -> Self {
         Self {
@@ -90,11 +98,8 @@ impl MemtableSource {
         let entries = (bytes / BYTES_PER_ENTRY_MIN)
             .max(needed_entries)
             .max(ENTRIES_MIN);
-        Arc::new(Memory::new(Memtable::new(
-            order.clone(),
-            &self.pool,
-            bytes,
-            entries,
-        )))
+        let is_recycled = self.pool.free_bytes() > 0;
+        let table = Memtable::new(order.clone(), &self.pool, bytes, entries);
+        Arc::new(Memory::new(table, is_recycled))
     }
 }

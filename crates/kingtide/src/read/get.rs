@@ -77,6 +77,9 @@ pub(crate) fn find(
         }
         _ => false,
     };
+    if let Some(hash) = hash {
+        prefetch(current, files, key, hash);
+    }
     for memory in current.memories() {
         if let Some(entry) = memory.table.get(key, hash, point.sequence) {
             check_kind(entry.kind)?;
@@ -86,8 +89,10 @@ pub(crate) fn find(
     }
     for level in 1..=current.version.depth() {
         for meta in current.version.tables_for_key(level, key) {
-            let table = files.tables.get(meta, &family.order)?;
-            if let Some(entry) = table.get(key, hash, point.sequence, &files.blocks)? {
+            let entry = files.tables.with(meta, &family.order, |table| {
+                table.get(key, hash, point.sequence, &files.blocks)
+            })?;
+            if let Some(entry) = entry {
                 check_kind(entry.kind)?;
                 if !is_live(entry.kind, entry.expires_at) {
                     return Ok(None);
@@ -100,6 +105,19 @@ pub(crate) fn find(
         }
     }
     Ok(None)
+}
+
+/// Asks the processor for the first cache line of every probe to come, so that a read that looks in several places waits
+/// for memory about once.
+fn prefetch(current: &SuperVersion, files: &Files, key: &[u8], hash: u64) {
+    for memory in current.memories() {
+        memory.table.prefetch(hash);
+    }
+    for level in 1..=current.version.depth() {
+        for meta in current.version.tables_for_key(level, key) {
+            files.tables.prefetch(meta, hash);
+        }
+    }
 }
 
 /// The newest version of `key`, given with its hash, in the tables of `version`; `None` when it is not newer than
@@ -118,8 +136,10 @@ pub(crate) fn newest_in_tables(
             if meta.sequence_max <= newer_than {
                 continue;
             }
-            let table = files.tables.get(meta, &family.order)?;
-            if let Some(entry) = table.get(key, hash, SeqNo::MAX, &files.blocks)? {
+            let entry = files.tables.with(meta, &family.order, |table| {
+                table.get(key, hash, SeqNo::MAX, &files.blocks)
+            })?;
+            if let Some(entry) = entry {
                 return Ok(Some(entry.sequence));
             }
         }

@@ -74,11 +74,6 @@ impl SnapshotRegistry {
         boundaries
     }
 
-    /// The clock of the live snapshot whose clock is furthest behind, in Unix seconds; `None` without snapshots.
-    pub(crate) fn oldest_clock(&self) -> Option<i64> {
-        self.live.lock().oldest_clock()
-    }
-
     /// The clock by which a merge may judge expiry, in Unix seconds: no live or future snapshot's clock is behind it.
     /// `now` answers the clock; it is called inside the lock.
     pub(crate) fn expiry_clock(&self, now: impl FnOnce() -> i64) -> i64 {
@@ -99,6 +94,7 @@ impl Live {
         release(&mut self.clocks, &clock);
     }
 
+    /// The clock of the live snapshot whose clock is furthest behind, in Unix seconds; `None` without snapshots.
     fn oldest_clock(&self) -> Option<i64> {
         self.clocks.keys().next().copied()
     }

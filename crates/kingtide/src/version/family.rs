@@ -153,11 +153,6 @@ impl Version {
         })
     }
 
-    /// The order of the keys.
-    pub(crate) fn order(&self) -> &KeyOrder {
-        &self.order
-    }
-
     /// The levels, level 1 first; the last one has tables.
     pub(crate) fn levels(&self) -> impl ExactSizeIterator<Item = &Level> {
         self.levels.iter().map(|level| &**level)
@@ -179,11 +174,6 @@ impl Version {
         self.levels.get(index).map(|level| &**level)
     }
 
-    /// The level of a table.
-    pub(crate) fn level_of(&self, file: FileId) -> Option<u8> {
-        self.table_levels.get(&file).copied()
-    }
-
     /// All tables with their levels, in read order.
     pub(crate) fn tables(&self) -> impl Iterator<Item = (u8, &Arc<TableMeta>)> {
         (1..)
@@ -203,32 +193,10 @@ impl Version {
             .flat_map(move |level| level.for_key(&self.order, key))
     }
 
-    /// The tables of a level that share keys with the range, both ends included, in read order; a missing end is open.
-    pub(crate) fn overlapping<'a>(
-        &'a self,
-        level: u8,
-        smallest: Option<&'a [u8]>,
-        largest: Option<&'a [u8]>,
-    ) -> impl Iterator<Item = &'a Arc<TableMeta>> + use<'a> {
-        let level = self.level(level);
-        level
-            .into_iter()
-            .flat_map(move |level| level.overlapping(&self.order, smallest, largest))
-    }
-
     /// Sums over one level.
     pub(crate) fn level_totals(&self, number: u8) -> LevelTotals {
         let mut totals = LevelTotals::default();
         if let Some(level) = self.level(number) {
-            level.add_to(&mut totals);
-        }
-        totals
-    }
-
-    /// Sums over all levels.
-    pub(crate) fn totals(&self) -> LevelTotals {
-        let mut totals = LevelTotals::default();
-        for level in self.levels() {
             level.add_to(&mut totals);
         }
         totals

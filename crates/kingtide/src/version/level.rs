@@ -18,6 +18,17 @@ pub(crate) struct Level {
     tables: Vec<Arc<TableMeta>>,
     /// True on level 1, where tables may share keys.
     may_overlap: bool,
+    /// The heads of the smallest and the largest key of each table, so that a point read passes over most tables without
+    /// touching their keys; empty unless the order is bytewise.
+    heads: Vec<(u64, u64)>,
+}
+
+/// The first eight bytes of a key as a number, with zeros behind a shorter key: heads of keys in byte order never fall.
+fn head_of(key: &[u8]) -> u64 {
+    let mut bytes = [0_u8; 8];
+    let count = key.len().min(8);
+    bytes[..count].copy_from_slice(&key[..count]);
+    u64::from_be_bytes(bytes)
 }
 
 /// Sums over the tables of a level or of several.
@@ -77,9 +88,15 @@ impl Level {
                 }
             }
         }
+        let heads = |table: &Arc<TableMeta>| (head_of(&table.smallest), head_of(&table.largest));
+        let heads = match order.is_bytewise() {
+            true => tables.iter().map(heads).collect(),
+            false => Vec::new(),
+        };
         Ok(Self {
             tables,
             may_overlap,
+            heads,
         })
     }
 
@@ -94,32 +111,39 @@ impl Level {
         order: &'a KeyOrder,
         key: &'a [u8],
     ) -> impl Iterator<Item = &'a Arc<TableMeta>> + use<'a> {
-        self.overlapping(order, Some(key), Some(key))
-    }
-
-    /// The tables that share keys with the range, both ends included, in read order; a missing end is open.
-    pub(super) fn overlapping<'a>(
-        &'a self,
-        order: &'a KeyOrder,
-        smallest: Option<&'a [u8]>,
-        largest: Option<&'a [u8]>,
-    ) -> impl Iterator<Item = &'a Arc<TableMeta>> + use<'a> {
-        let ends_before = move |table: &Arc<TableMeta>| {
-            smallest.is_some_and(|smallest| order.compare(&table.largest, smallest).is_lt())
+        let head = head_of(key);
+        let mut index = match (self.may_overlap, self.heads.is_empty()) {
+            (true, _) => 0,
+            (false, false) => self.heads.partition_point(|(_, largest)| *largest < head),
+            (false, true) => self
+                .tables
+                .partition_point(|table| order.compare(&table.largest, key).is_lt()),
         };
-        let begins_after = move |table: &Arc<TableMeta>| {
-            largest.is_some_and(|largest| order.compare(&table.smallest, largest).is_gt())
-        };
-        let start = if self.may_overlap {
-            0
-        } else {
-            self.tables.partition_point(ends_before)
-        };
-        let sorted = !self.may_overlap;
-        self.tables[start..]
-            .iter()
-            .take_while(move |table| !(sorted && begins_after(table)))
-            .filter(move |table| !ends_before(table) && !begins_after(table))
+        std::iter::from_fn(move || {
+            loop {
+                let table = self.tables.get(index)?;
+                let heads = self.heads.get(index);
+                index += 1;
+                match heads {
+                    Some((smallest, largest)) if head < *smallest || *largest < head => {
+                        if !self.may_overlap && head < *smallest {
+                            return None;
+                        }
+                    }
+                    // Strictly between the heads is strictly between the keys.
+                    Some((smallest, largest)) if *smallest < head && head < *largest => {
+                        return Some(table);
+                    }
+                    _ if order.compare(&table.largest, key).is_lt() => {}
+                    _ if order.compare(&table.smallest, key).is_gt() => {
+                        if !self.may_overlap {
+                            return None;
+                        }
+                    }
+                    _ => return Some(table),
+                }
+            }
+        })
     }
 
     /// Adds the tables of this level to `totals`.

@@ -10,9 +10,12 @@
 
 use kingtide_base::{Lsn, SegmentId, SeqNo, StorageError, StorageResult};
 use kingtide_env::{Directory, OpenMode};
-use kingtide_format::{FRAME_ALIGN, Frame, FrameKind, HeaderFault, SegmentHeader, decode_frame};
+use kingtide_format::{
+    FRAME_ALIGN, Frame, FrameKind, HeaderFault, SEGMENT_FRAMES_OFFSET, SEGMENT_VERSION,
+    SegmentHeader, decode_frame,
+};
 
-use super::segment::{FRAMES_OFFSET, HEADER_COPY_OFFSET, WAL_SUFFIX};
+use super::segment::segment_slot;
 
 /// Where replay begins, from the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,12 +104,10 @@ fn find_segments(
         .list()
         .map_err(|error| StorageError::io("wal", "list", error))?;
     for entry in entries {
-        let Some(stem) = entry.name.strip_suffix(WAL_SUFFIX) else {
+        let Some(slot) = segment_slot(&entry.name) else {
             continue;
         };
-        if let Ok(slot) = stem.parse::<u64>() {
-            next_slot = next_slot.max(slot.saturating_add(1));
-        }
+        next_slot = next_slot.max(slot.saturating_add(1));
         if let Some(header) = read_header(directory, &entry.name)? {
             next_segment = next_segment.max(header.segment.next());
             if header.segment >= start.segment {
@@ -128,24 +129,19 @@ fn read_header(directory: &dyn Directory, name: &str) -> StorageResult<Option<Se
     let file = directory
         .open(name, OpenMode::Read)
         .map_err(|error| StorageError::io(path(), "open", error))?;
-    let mut bytes = [0_u8; FRAMES_OFFSET as usize];
+    let mut bytes = [0_u8; SEGMENT_FRAMES_OFFSET as usize];
     let count = file
         .read_at(&mut bytes, 0)
         .map_err(|error| StorageError::io(path(), "read", error))?;
-    for offset in [0, HEADER_COPY_OFFSET as usize] {
-        match SegmentHeader::decode(bytes[..count].get(offset..).unwrap_or_default()) {
-            Ok(header) => return Ok(Some(header)),
-            Err(HeaderFault::NewerVersion(found)) => {
-                return Err(StorageError::NewerVersion {
-                    file: path(),
-                    found,
-                    supported: 1,
-                });
-            }
-            Err(_) => {}
-        }
+    match SegmentHeader::decode_either(&bytes[..count]) {
+        Ok(header) => Ok(Some(header)),
+        Err(HeaderFault::NewerVersion(found)) => Err(StorageError::NewerVersion {
+            file: path(),
+            found,
+            supported: SEGMENT_VERSION,
+        }),
+        Err(_) => Ok(None),
     }
-    Ok(None)
 }
 
 fn read_segment(directory: &dyn Directory, segment: &Found) -> StorageResult<Vec<u8>> {
@@ -210,7 +206,7 @@ impl Walk {
     /// Where reading begins in a segment: at its first frame, or at the start's position if that lies inside.
     fn first_offset(&self, header: &SegmentHeader) -> usize {
         let skipped = self.start.position.0.saturating_sub(header.base.0);
-        usize::try_from(FRAMES_OFFSET.saturating_add(skipped)).unwrap_or(usize::MAX)
+        usize::try_from(SEGMENT_FRAMES_OFFSET.saturating_add(skipped)).unwrap_or(usize::MAX)
     }
 
     fn stop(&mut self) {
@@ -299,5 +295,8 @@ impl Walk {
 }
 
 fn position_of(header: &SegmentHeader, offset: usize) -> Lsn {
-    Lsn(header.base.0.saturating_add(offset as u64 - FRAMES_OFFSET))
+    Lsn(header
+        .base
+        .0
+        .saturating_add(offset as u64 - SEGMENT_FRAMES_OFFSET))
 }

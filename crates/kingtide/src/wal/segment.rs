@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use kingtide_base::{Lsn, SegmentId, StorageError, StorageResult, limits};
 use kingtide_env::{Directory, Env, File, OpenMode};
-use kingtide_format::SegmentHeader;
+use kingtide_format::{SEGMENT_FRAMES_OFFSET, SEGMENT_HEADER_COPY_OFFSET, SegmentHeader};
 
 /// The ending of segment file names.
-pub(crate) const WAL_SUFFIX: &str = ".wal";
-/// Where the second copy of the header begins: in another sector than the first.
-pub(super) const HEADER_COPY_OFFSET: u64 = 512;
-/// Where the first frame begins.
-pub(super) const FRAMES_OFFSET: u64 = 1024;
+const WAL_SUFFIX: &str = ".wal";
+/// The slot that the name of a segment file tells; `None` for names of other files.
+pub(crate) fn segment_slot(name: &str) -> Option<u64> {
+    name.strip_suffix(WAL_SUFFIX)?.parse().ok()
+}
+
 /// Zeros are written in steps of this size.
 const ALLOCATE_STEP_BYTES: u64 = 1 << 20;
 
@@ -35,7 +36,7 @@ pub(crate) struct Segment {
 impl Segment {
     /// The position in the log of a byte in this file.
     pub(super) fn position(&self, offset: u64) -> Lsn {
-        Lsn(self.base.0 + (offset - FRAMES_OFFSET))
+        Lsn(self.base.0 + (offset - SEGMENT_FRAMES_OFFSET))
     }
 
     /// Makes everything written to the file durable.
@@ -133,7 +134,7 @@ impl Blank {
             bytes: self.bytes,
         };
         let bytes = header.encode();
-        for offset in [0, HEADER_COPY_OFFSET] {
+        for offset in [0, SEGMENT_HEADER_COPY_OFFSET] {
             self.file.write_at(&bytes, offset).map_err(|error| {
                 StorageError::io(format!("wal/{}", self.name), "write the header of", error)
             })?;
@@ -150,6 +151,6 @@ impl Blank {
 
     /// Frames that fit into the file.
     pub(super) fn frame_room(&self) -> u64 {
-        self.bytes - FRAMES_OFFSET
+        self.bytes - SEGMENT_FRAMES_OFFSET
     }
 }

@@ -6,12 +6,13 @@ use std::{collections::VecDeque, io, sync::Arc};
 use kingtide_base::{Lsn, SegmentId, SeqNo, StorageError, StorageResult, limits};
 use kingtide_env::{Env, File};
 use kingtide_format::{
-    FRAME_HEADER_BYTES, FrameHeader, FrameKind, encode_frame_header, frame_bytes, payload_hash,
+    FRAME_HEADER_BYTES, FrameHeader, FrameKind, SEGMENT_FRAMES_OFFSET, encode_frame_header,
+    frame_bytes, payload_hash,
 };
 
 use super::{
     record::RecordFrames,
-    segment::{Blank, FRAMES_OFFSET, Segment},
+    segment::{Blank, Segment},
 };
 
 /// Blanks that are kept for later lives; more are removed.
@@ -38,6 +39,8 @@ pub(crate) struct Tail {
     window_end: u64,
     /// Bytes of frames appended in this opening.
     bytes_written: u64,
+    /// False once windows were given up.
+    has_windows: bool,
 }
 
 impl Tail {
@@ -54,13 +57,14 @@ impl Tail {
         let current = Arc::new(blank.begin(id, base, boot_id)?);
         Ok(Self {
             current,
-            offset: FRAMES_OFFSET,
+            offset: SEGMENT_FRAMES_OFFSET,
             retained: VecDeque::with_capacity(SEGMENTS_RESERVED),
             unsynced: Vec::with_capacity(SEGMENTS_RESERVED),
             blanks: VecDeque::with_capacity(SEGMENTS_RESERVED),
             boot_id,
             window_end: 0,
             bytes_written: 0,
+            has_windows: true,
         })
     }
 
@@ -70,19 +74,20 @@ impl Tail {
             id,
             salt: 0,
             base,
-            bytes: FRAMES_OFFSET,
+            bytes: SEGMENT_FRAMES_OFFSET,
             file: Arc::new(ReadOnlyFile),
             name: "read-only".to_owned(),
         };
         Self {
             current: Arc::new(current),
-            offset: FRAMES_OFFSET,
+            offset: SEGMENT_FRAMES_OFFSET,
             retained: VecDeque::new(),
             unsynced: Vec::new(),
             blanks: VecDeque::new(),
             boot_id: 0,
             window_end: u64::MAX,
             bytes_written: 0,
+            has_windows: false,
         }
     }
 
@@ -114,7 +119,7 @@ impl Tail {
 
     /// The size of the blank that should be prepared next: at least what `record` needs, growing with use.
     pub(crate) fn next_blank_bytes(&self, record: Option<&RecordFrames>) -> u64 {
-        let needed = record.map_or(0, |record| record.largest() + FRAMES_OFFSET);
+        let needed = record.map_or(0, |record| record.largest() + SEGMENT_FRAMES_OFFSET);
         needed
             .max(self.current.bytes * 2)
             .min(limits::SEGMENT_BYTES_MAX)
@@ -221,7 +226,7 @@ impl Tail {
         let full = std::mem::replace(&mut self.current, next);
         self.unsynced.push(Arc::clone(&full));
         self.retained.push_back(full);
-        self.offset = FRAMES_OFFSET;
+        self.offset = SEGMENT_FRAMES_OFFSET;
         self.window_end = 0;
         Ok(())
     }
@@ -290,8 +295,19 @@ impl Tail {
         self.wants_window() || self.wants_blank()
     }
 
+    /// No more windows in this opening: its commits are synced one by one. A store into mapped memory makes the whole
+    /// folio dirty that the page cache keeps the page in, which may be many pages, and every sync would write all of it;
+    /// a positional write makes dirty only what it touches.
+    pub(crate) fn give_up_windows(&mut self) {
+        self.has_windows = false;
+    }
+
     fn wants_window(&self) -> bool {
-        self.offset + WINDOW_BYTES / 2 >= self.window_end && self.window_end < self.current.bytes
+        // The first records go by position: an opening that writes little, or syncs, needs no mapping.
+        self.has_windows
+            && self.bytes_written >= WINDOW_BYTES / 16
+            && self.offset + WINDOW_BYTES / 2 >= self.window_end
+            && self.window_end < self.current.bytes
     }
 
     /// Segments in use and blanks, and their bytes.

@@ -197,7 +197,7 @@ fn directory(env: &MemoryEnv) -> Arc<dyn Directory> {
         .expect("it can be made")
 }
 
-/// The records, and where the log ended.
+/// Records that replay handed out, and where it found the end.
 type Outcome = StorageResult<(Vec<(SeqNo, Vec<u8>)>, LogEnd)>;
 
 fn replay(directory: &Arc<dyn Directory>, start: LogStart) -> Outcome {

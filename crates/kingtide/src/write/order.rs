@@ -200,7 +200,9 @@ impl<L: OrderedLog> CommitOrder<L> {
             let failure = match sync(&sample) {
                 Ok(()) => {
                     self.finish_sync(position, &sample);
-                    None
+                    (position < target).then(|| {
+                        self.note_failure("a sync was asked for beyond the end of the log")
+                    })
                 }
                 Err(error) => Some(self.note_failure(&error.to_string())),
             };

@@ -151,6 +151,8 @@ mod plain {
 
 #[cfg(loom)]
 mod loom_models {
+    use std::sync::Arc;
+
     use super::*;
 
     fn model(body: impl Fn() + Send + Sync + 'static) {

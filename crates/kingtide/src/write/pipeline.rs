@@ -3,7 +3,8 @@
 //! 1. Outside every lock: the record is cut into frames and hashed, batches are sorted.
 //! 2. Under the commit lock: is there room in the log and in every memtable? If not, the lock is released, room is made,
 //!    and the step starts again. Then: sequence number, record into the log, operations into the memtables, completion.
-//!    Nothing between the first and the last can fail for want of space, and nothing blocks or calls user code.
+//!    Nothing between the first and the last can fail for want of space, and nothing blocks. The only user code called
+//!    is the comparator of a family that has one of its own.
 //! 3. Outside again: wait for the sync or for visibility, as the mode asks.
 
 use std::{sync::Arc, time::Duration};
@@ -286,6 +287,9 @@ impl Pipeline {
             current.active.note_record(segment, start, end);
         }
         let must_sync = durability == Durability::Device;
+        if must_sync {
+            state.log.tail.give_up_windows();
+        }
         let nudge = state.log.tail.wants_attention();
         let completion = self.order.complete(&mut state, sequence, end, must_sync);
         Ok(Attempt::Done {
@@ -311,7 +315,7 @@ impl Pipeline {
         self.commits.fetch_add(1, Ordering::Relaxed);
         if let Durability::Within(interval) = durability {
             self.keeper.sync_within(interval, self.env.as_ref());
-        } else if nudge {
+        } else if nudge || self.keeper.is_idle() {
             self.keeper.nudge();
         }
         for section in writes.sections() {
@@ -501,6 +505,8 @@ pub(crate) struct KeeperSignal {
     woken: Condvar,
     /// Set while a nudge is waiting, so that writers nudge once.
     is_nudged: AtomicBool,
+    /// Set while the keeper sleeps for long because the log is quiet; the next commit wakes it.
+    is_idle: AtomicBool,
     /// When the next interval sync is due, in monotonic nanoseconds; 0 when none is.
     sync_due: AtomicU64,
 }
@@ -518,6 +524,16 @@ impl KeeperSignal {
             let _state = self.state.lock();
             self.woken.notify_all();
         }
+    }
+
+    fn is_idle(&self) -> bool {
+        // Relaxed: a nudge too many or a period too late changes when a mark is written, nothing else.
+        self.is_idle.load(Ordering::Relaxed)
+    }
+
+    /// The keeper is about to sleep until it is nudged, or is awake again.
+    pub(crate) fn set_idle(&self, is_idle: bool) {
+        self.is_idle.store(is_idle, Ordering::Relaxed);
     }
 
     fn sync_within(&self, interval: Duration, env: &dyn Env) {

@@ -74,6 +74,11 @@ impl Stall {
         Ok(())
     }
 
+    /// True when another memtable may be sealed without waiting.
+    pub(crate) fn has_room(&self) -> bool {
+        self.state.lock().sealed_bytes < self.sealed_bytes_max
+    }
+
     /// A memtable was sealed.
     pub(crate) fn add(&self, bytes: usize) {
         self.state.lock().sealed_bytes += bytes;

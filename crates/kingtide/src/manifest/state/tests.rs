@@ -104,8 +104,8 @@ fn a_state_answers_what_was_put_into_it() {
     let state = two_families();
     let ids: Vec<FamilyId> = state.families().map(|(id, _)| id).collect();
     assert_eq!(ids, [FAMILY, FamilyId(4)]);
-    assert_eq!(state.family_named("currents"), Some(FamilyId(4)));
-    assert_eq!(state.family_named("nothing"), None);
+    assert_eq!(state.names.get("currents"), Some(&FamilyId(4)));
+    assert_eq!(state.names.get("nothing"), None);
     let family = state.family(FAMILY).expect("there");
     assert_eq!(family.flushed_through, SeqNo(9));
     assert_eq!(family.tables[&FileId(8)].0, 1);
@@ -183,8 +183,8 @@ fn families_are_renamed_and_their_names_are_free_again() {
     };
     state.apply(&rename("tides")).expect("its own name");
     state.apply(&rename("ebb")).expect("free");
-    assert_eq!(state.family_named("ebb"), Some(FAMILY));
-    assert_eq!(state.family_named("tides"), None);
+    assert_eq!(state.names.get("ebb"), Some(&FAMILY));
+    assert_eq!(state.names.get("tides"), None);
     state
         .apply(&add_family(FamilyId(9), "tides"))
         .expect("free again");

@@ -210,16 +210,7 @@ impl<C: Cursor> MvccCursor<C> {
         if self.is_valid() { self.expires_at } else { 0 }
     }
 
-    /// The shown value, lent until the next move; empty without a position.
-    ///
-    /// # Errors
-    /// When storage fails; no key is shown then.
-    #[inline]
-    pub(crate) fn value(&mut self) -> StorageResult<ValueRef<'_>> {
-        self.entry().map(|(_, value)| value)
-    }
-
-    /// Key and value at once, as [`MvccCursor::key`] and [`MvccCursor::value`] answer them.
+    /// Key and value at once, lent until the next move; both are empty without a position.
     ///
     /// # Errors
     /// When storage fails; no key is shown then.

@@ -58,11 +58,6 @@ impl OwnWrites {
         }
     }
 
-    /// True when there is no operation, so that the source can be left out of a merge.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.writes.is_empty()
-    }
-
     /// The number of keys before the first that `is_before` refuses.
     fn count_before(&self, is_before: impl Fn(Ordering) -> bool, key: &[u8]) -> usize {
         self.writes.partition_point(|write| {

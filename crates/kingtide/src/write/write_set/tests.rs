@@ -54,7 +54,7 @@ fn without_hash(id: u32) -> Arc<Family> {
         name: "by length".to_owned(),
         order,
         options: like.options.clone(),
-        opening: 1,
+        opening: crate::family::Opening::default(),
         first: SuperVersion {
             active: Arc::clone(&current.active),
             sealed: Vec::new(),
