@@ -52,6 +52,17 @@ fn fill(db: &Db, family: &ColumnFamily) -> usize {
     panic!("memtables take everything");
 }
 
+/// Waits for what a background thread brings about.
+fn wait_until(is_so: impl Fn() -> bool) {
+    for _ in 0..20_000_000_u64 {
+        if is_so() {
+            return;
+        }
+        thread::yield_now();
+    }
+    panic!("the background does not do it");
+}
+
 fn assert_holds(db: &Db, count: usize) {
     let family = db.family("f").expect("it was made");
     for number in 0..count {
@@ -81,13 +92,9 @@ fn a_failing_flush_is_told_and_tried_again() {
     assert_holds(&db, stored);
     faulty.clear();
     // Nothing asks for a flush here: the scheduler's own retry is what empties the queue.
-    while !family.family.load().sealed.is_empty() {
-        thread::yield_now();
-    }
+    wait_until(|| family.family.load().sealed.is_empty());
     // The failure is over once the thread that flushed has said so.
-    while db.wait_idle().is_err() {
-        thread::yield_now();
-    }
+    wait_until(|| db.wait_idle().is_ok());
     db.put(&family, &key(stored), &[1; 200])
         .expect("there is room again");
     assert_holds(&db, stored + 1);
