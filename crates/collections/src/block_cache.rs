@@ -119,7 +119,7 @@ impl<V> BlockCache<V> {
         for shard in &self.shards {
             let shard = shard.lock();
             usage.bytes += shard.bytes;
-            usage.entries += shard.slot_of.len();
+            usage.entries += shard.slots.len();
             usage.hits += shard.hits;
             usage.misses += shard.misses;
         }
@@ -138,19 +138,21 @@ impl<V> BlockCache<V> {
 
 /// One block.
 struct Slot<V> {
-    key: BlockKey,
     value: Arc<V>,
     /// Bytes, overhead included.
     charge: usize,
+    /// Where in the ring its key is.
+    place: usize,
     /// Set by hits, cleared by the sweep.
     is_referenced: bool,
 }
 
 struct Shard<V> {
-    slot_of: HashMap<BlockKey, usize, BuildHasherDefault<BlockHasher>>,
-    /// The ring; `None` are free slots.
-    slots: Vec<Option<Slot<V>>>,
-    /// Every free slot of the ring.
+    /// The blocks lie in the map itself: a hit looks at one place less than it would through the ring.
+    slots: HashMap<BlockKey, Slot<V>, BuildHasherDefault<BlockHasher>>,
+    /// The order of the sweep; `None` are free places.
+    ring: Vec<Option<BlockKey>>,
+    /// Every free place of the ring.
     free: Vec<usize>,
     /// Where the sweep goes on.
     hand: usize,
@@ -166,8 +168,8 @@ struct Shard<V> {
 impl<V> Shard<V> {
     fn new(capacity_bytes: usize) -> Self {
         Self {
-            slot_of: HashMap::default(),
-            slots: Vec::new(),
+            slots: HashMap::default(),
+            ring: Vec::new(),
             free: Vec::new(),
             hand: 0,
             bytes: 0,
@@ -190,8 +192,7 @@ impl<V> Shard<V> {
 
     /// The value of `key`, marked as used.
     fn touch(&mut self, key: &BlockKey) -> Option<Arc<V>> {
-        let slot = *self.slot_of.get(key)?;
-        let slot = self.slots.get_mut(slot)?.as_mut()?;
+        let slot = self.slots.get_mut(key)?;
         slot.is_referenced = true;
         Some(Arc::clone(&slot.value))
     }
@@ -219,58 +220,58 @@ impl<V> Shard<V> {
         while self.bytes + charge > self.capacity_bytes {
             evicted.extend(self.sweep());
         }
-        let slot = Slot {
-            key,
-            value: Arc::clone(&value),
-            charge,
-            is_referenced: false,
-        };
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.slots[index] = Some(slot);
-                index
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.ring[place] = Some(key);
+                place
             }
             None => {
-                self.slots.push(Some(slot));
-                self.slots.len() - 1
+                self.ring.push(Some(key));
+                self.ring.len() - 1
             }
         };
-        self.slot_of.insert(key, index);
+        let slot = Slot {
+            value: Arc::clone(&value),
+            charge,
+            place,
+            is_referenced: false,
+        };
+        self.slots.insert(key, slot);
         self.bytes += charge;
         value
     }
 
-    /// Moves the hand by one slot: clears its bit, or evicts its entry. As long as there are entries, two rounds evict one.
+    /// Moves the hand by one place: clears a bit, or evicts an entry. As long as there are entries, two rounds evict one.
     fn sweep(&mut self) -> Option<Slot<V>> {
-        let index = self.hand;
-        self.hand = (index + 1) % self.slots.len().max(1);
-        let slot = self.slots.get_mut(index)?.as_mut()?;
+        let place = self.hand;
+        self.hand = (place + 1) % self.ring.len().max(1);
+        let key = (*self.ring.get(place)?)?;
+        let slot = self.slots.get_mut(&key)?;
         if slot.is_referenced {
             slot.is_referenced = false;
             return None;
         }
-        self.remove(index)
+        self.remove(&key)
     }
 
-    fn remove(&mut self, index: usize) -> Option<Slot<V>> {
-        let slot = self.slots.get_mut(index)?.take()?;
-        self.free.push(index);
-        self.slot_of.remove(&slot.key);
+    fn remove(&mut self, key: &BlockKey) -> Option<Slot<V>> {
+        let slot = self.slots.remove(key)?;
+        if let Some(place) = self.ring.get_mut(slot.place) {
+            *place = None;
+        }
+        self.free.push(slot.place);
         self.bytes -= slot.charge;
         Some(slot)
     }
 
     fn remove_file(&mut self, file: FileId) -> Vec<Slot<V>> {
-        let indexes: Vec<usize> = self
-            .slot_of
-            .iter()
-            .filter(|(key, _)| key.0 == file)
-            .map(|(_, index)| *index)
+        let keys: Vec<BlockKey> = self
+            .slots
+            .keys()
+            .filter(|key| key.0 == file)
+            .copied()
             .collect();
-        indexes
-            .into_iter()
-            .filter_map(|index| self.remove(index))
-            .collect()
+        keys.iter().filter_map(|key| self.remove(key)).collect()
     }
 }
 

@@ -114,7 +114,7 @@ fn blocks_spread_over_all_shards() {
     }
     assert_eq!(cache.shards.len(), 16);
     for shard in &cache.shards {
-        let entries = shard.lock().slot_of.len();
+        let entries = shard.lock().slots.len();
         assert!(
             (50..200).contains(&entries),
             "{entries} of 1600 in one of 16"

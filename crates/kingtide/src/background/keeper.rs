@@ -3,10 +3,7 @@
 //! It is nudged when the tail comes near the end of its window or segment, and when an interval sync falls due; when
 //! the log has been quiet for a while it leaves a durable mark in it and gives back spare segments.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{sync::Weak, time::Duration};
 
 use kingtide_base::Lsn;
 use kingtide_env::Env;
@@ -79,24 +76,8 @@ fn settle(pipeline: &Pipeline, engine: &Weak<Engine>) {
         engine.remove_segments(spare);
         // Readers may have let go of dead tables; what fails is tried again later.
         let _ = engine.sweep_files();
-        release_memory(&engine);
+        engine.release_memory();
     }
-}
-
-/// Gives back the memory of empty memtables: an idle database holds what it caches, and no more.
-fn release_memory(engine: &Engine) {
-    engine.pipeline.memtables.release();
-    if !engine.pipeline.stall.has_room() {
-        return;
-    }
-    for family in engine.families.all() {
-        let active = Arc::clone(&family.load().active);
-        if active.is_recycled && active.table.is_empty() {
-            // Puts untouched memory in its place; a failure leaves it as it is.
-            let _ = engine.pipeline.rotate(&family, &active, (0, 0));
-        }
-    }
-    engine.pipeline.memtables.release();
 }
 
 /// Flushes the family that holds the log back, when the log has grown long.

@@ -408,7 +408,7 @@ impl Db {
         }
     }
 
-    /// Waits until no flush and no merge is queued or running.
+    /// Waits until no flush and no merge is queued or running, and gives memory of empty memtables back.
     ///
     /// # Errors
     /// The failure of background work that keeps failing; `Closed`.
@@ -419,7 +419,9 @@ impl Db {
                 self.shared.background.schedule(Task::Flush, &family);
             }
         }
-        self.shared.background.wait_idle()
+        self.shared.background.wait_idle()?;
+        self.engine().release_memory();
+        Ok(())
     }
 
     /// Numbers about the database.

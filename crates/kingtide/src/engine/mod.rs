@@ -219,6 +219,22 @@ impl Engine {
         }
     }
 
+    /// Gives back the memory of empty memtables: an idle database holds what it caches, and no more.
+    pub(crate) fn release_memory(&self) {
+        self.pipeline.memtables.release();
+        if !self.pipeline.stall.has_room() {
+            return;
+        }
+        for family in self.families.all() {
+            let active = Arc::clone(&family.load().active);
+            if active.is_recycled && active.table.is_empty() {
+                // Puts untouched memory in its place; a failure leaves it as it is.
+                let _ = self.pipeline.rotate(&family, &active, (0, 0));
+            }
+        }
+        self.pipeline.memtables.release();
+    }
+
     /// Gives the directory back to other openings.
     pub(crate) fn release_lock(&self) {
         self.lock.lock().take();
