@@ -86,8 +86,7 @@ fn relieve(engine: &Weak<Engine>) {
         return;
     };
     let bytes = engine.pipeline.order.lock().log.tail.retained_bytes();
-    // Never waits: interval syncs and the supply of the log depend on this thread.
-    if bytes < LOG_BYTES_ALLOWED || !engine.pipeline.stall.has_room() {
+    if bytes < LOG_BYTES_ALLOWED {
         return;
     }
     let Some(holder) = engine.log_needed(None).holder else {
@@ -96,7 +95,6 @@ fn relieve(engine: &Weak<Engine>) {
     let buffer_bytes = holder.options.write_buffer_bytes as u64;
     let current = holder.load_full();
     if bytes >= buffer_bytes.saturating_mul(LOG_BUFFERS_MAX) && current.sealed.is_empty() {
-        // Best effort: a full queue of memtables is being flushed already.
-        let _ = engine.pipeline.rotate(&holder, &current.active, (0, 0));
+        engine.pipeline.try_rotate(&holder, &current.active);
     }
 }

@@ -222,14 +222,11 @@ impl Engine {
     /// Gives back the memory of empty memtables: an idle database holds what it caches, and no more.
     pub(crate) fn release_memory(&self) {
         self.pipeline.memtables.release();
-        if !self.pipeline.stall.has_room() {
-            return;
-        }
         for family in self.families.all() {
             let active = Arc::clone(&family.load().active);
             if active.is_recycled && active.table.is_empty() {
-                // Puts untouched memory in its place; a failure leaves it as it is.
-                let _ = self.pipeline.rotate(&family, &active, (0, 0));
+                // Puts untouched memory in its place.
+                self.pipeline.try_rotate(&family, &active);
             }
         }
         self.pipeline.memtables.release();

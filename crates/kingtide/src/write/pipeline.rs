@@ -459,6 +459,25 @@ impl Pipeline {
         let sealed_max = family.options.l0_queue_stall_threshold;
         self.stall
             .wait(|| family.load().sealed.len() >= sealed_max)?;
+        self.replace_active(family, full, needed);
+        Ok(())
+    }
+
+    /// As [`Pipeline::rotate`], but leaves everything as it is where that would have to wait: for background threads,
+    /// which flushes and a close depend on.
+    pub(crate) fn try_rotate(&self, family: &Arc<Family>, full: &Arc<Memory>) {
+        let Some(_one_at_a_time) = family.rotating.try_lock() else {
+            return;
+        };
+        let sealed_max = family.options.l0_queue_stall_threshold;
+        if self.stall.has_room() && family.load().sealed.len() < sealed_max {
+            self.replace_active(family, full, (0, 0));
+        }
+    }
+
+    /// Puts an empty memtable in the place of `full`, if that is still the active one. An empty one is dropped, others
+    /// are sealed.
+    fn replace_active(&self, family: &Arc<Family>, full: &Arc<Memory>, needed: (usize, usize)) {
         let buffer_bytes = family.options.write_buffer_bytes;
         let fresh = self
             .memtables
@@ -466,7 +485,7 @@ impl Pipeline {
         {
             let _commit_lock = self.order.lock();
             if family.is_dropped() || !Arc::ptr_eq(&family.load().active, full) {
-                return Ok(());
+                return;
             }
             family.update(|current| {
                 if full.table.is_empty() {
@@ -480,7 +499,6 @@ impl Pipeline {
         if let Some(attention) = self.attention.get() {
             attention.sealed(family);
         }
-        Ok(())
     }
 
     /// Refuses every commit from now on. What is committed when this returns is all there will be.
