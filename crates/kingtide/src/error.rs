@@ -43,6 +43,21 @@ pub enum ErrorKind {
 }
 
 /// An error of Kingtide: a [`kind`](Error::kind) for the program, a message for people, the source if there is one.
+///
+/// ```
+/// # fn main() -> kingtide::Result<()> {
+/// # let directory = tempfile::tempdir().expect("a temporary directory");
+/// use kingtide::{Db, ErrorKind, Options};
+///
+/// let db = Db::open(directory.path(), Options::default())?;
+/// let again = Db::open(directory.path(), Options::default());
+/// match again.expect_err("a database is open once").kind() {
+///     ErrorKind::Locked => println!("close the other one first"),
+///     kind => panic!("unexpected: {kind:?}"),
+/// }
+/// # db.close()
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,

@@ -42,6 +42,18 @@ pub enum IsolationLevel {
 }
 
 /// Settings of a database, given at every open.
+///
+/// ```
+/// # fn main() -> kingtide::Result<()> {
+/// # let directory = tempfile::tempdir().expect("a temporary directory");
+/// use kingtide::{Db, ErrorKind, Options};
+///
+/// let options = Options { create_if_missing: false, ..Options::default() };
+/// let error = Db::open(directory.path().join("nothing"), options).expect_err("nothing is there");
+/// assert_eq!(error.kind(), ErrorKind::NotFound);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Options {
     /// Create the directory and an empty database when there is none. Default: true.
@@ -100,6 +112,28 @@ impl fmt::Debug for Options {
 }
 
 /// Settings of one column family, stored with it.
+///
+/// ```
+/// # fn main() -> kingtide::Result<()> {
+/// # let directory = tempfile::tempdir().expect("a temporary directory");
+/// use kingtide::{Compression, Db, FamilyOptions, Options, SyncMode};
+///
+/// let db = Db::open(directory.path(), Options::default())?;
+/// let options = FamilyOptions {
+///     compression: Compression::Zstd,
+///     sync: SyncMode::None,
+///     comparator: "reverse_memcmp".to_owned(),
+///     ..FamilyOptions::default()
+/// };
+/// let events = db.create_family("events", options)?;
+/// db.put(&events, b"1", b"older")?;
+/// db.put(&events, b"2", b"newer")?;
+/// let mut iter = db.iter(&events, Default::default())?;
+/// assert!(iter.seek_to_first()?);
+/// assert_eq!(iter.key(), b"2");
+/// # db.close()
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct FamilyOptions {
     /// Bytes of the family's memtables, indexes included: a memtable is sealed at a little less than half of it, and
@@ -190,6 +224,24 @@ impl Default for FamilyOptions {
 }
 
 /// Settings of one transaction.
+///
+/// ```
+/// # fn main() -> kingtide::Result<()> {
+/// # let directory = tempfile::tempdir().expect("a temporary directory");
+/// use kingtide::{Db, ErrorKind, FamilyOptions, IsolationLevel, Options, TransactionOptions};
+///
+/// let db = Db::open(directory.path(), Options::default())?;
+/// let stock = db.open_family("stock", FamilyOptions::default())?;
+/// let options =
+///     TransactionOptions { isolation: IsolationLevel::Snapshot, ..TransactionOptions::default() };
+/// let mut slow = db.begin_with(options)?;
+/// slow.put(&stock, b"apples", b"4")?;
+/// db.put(&stock, b"apples", b"5")?; // commits first
+/// assert_eq!(slow.commit().expect_err("first committer wins").kind(), ErrorKind::Conflict);
+/// slow.reset()?;
+/// # db.close()
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct TransactionOptions {
     /// What it sees of others. Default: read committed.
@@ -208,6 +260,24 @@ impl Default for TransactionOptions {
 }
 
 /// What an iterator may visit. The default visits the whole family.
+///
+/// ```
+/// # fn main() -> kingtide::Result<()> {
+/// # let directory = tempfile::tempdir().expect("a temporary directory");
+/// use kingtide::{Db, FamilyOptions, IterOptions, Options};
+///
+/// let db = Db::open(directory.path(), Options::default())?;
+/// let family = db.open_family("f", FamilyOptions::default())?;
+/// for key in ["a1", "b1", "b2", "c1"] {
+///     db.put(&family, key.as_bytes(), b"")?;
+/// }
+/// let options = IterOptions { prefix: Some(b"b".to_vec()), ..IterOptions::default() };
+/// let keys: Vec<_> =
+///     db.iter(&family, options)?.entries().map(|entry| entry.map(|(key, _)| key)).collect::<Result<_, _>>()?;
+/// assert_eq!(keys, [b"b1", b"b2"]);
+/// # db.close()
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct IterOptions {
     /// The first key that may be visited, in the family's order; from the first key on when `None`.

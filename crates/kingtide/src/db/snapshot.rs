@@ -16,6 +16,22 @@ use crate::{
 
 /// The database as it was when the snapshot was taken, over all column families at once. Clones are the same snapshot.
 /// It pins what it sees in memory and on disk until all clones are dropped.
+///
+/// ```
+/// # fn main() -> kingtide::Result<()> {
+/// # let directory = tempfile::tempdir().expect("a temporary directory");
+/// use kingtide::{Db, FamilyOptions, Options};
+///
+/// let db = Db::open(directory.path(), Options::default())?;
+/// let family = db.open_family("f", FamilyOptions::default())?;
+/// db.put(&family, b"kept", b"1")?;
+/// let before = db.snapshot()?;
+/// db.delete(&family, b"kept")?;
+/// assert!(before.contains(&family, b"kept")?);
+/// assert!(!db.contains(&family, b"kept")?);
+/// # db.close()
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Snapshot {
     engine: Arc<Engine>,

@@ -136,6 +136,22 @@ impl fmt::Debug for Family {
 /// A handle to a column family: cheap to clone, shared freely between threads. It stays valid until the family is
 /// dropped or the database is closed; calls then answer [`NotFound`](crate::ErrorKind::NotFound) or
 /// [`Closed`](crate::ErrorKind::Closed).
+///
+/// ```
+/// # fn main() -> kingtide::Result<()> {
+/// # let directory = tempfile::tempdir().expect("a temporary directory");
+/// use kingtide::{Db, ErrorKind, FamilyOptions, Options};
+///
+/// let db = Db::open(directory.path(), Options::default())?;
+/// let drafts = db.create_family("drafts", FamilyOptions::default())?;
+/// db.rename_family("drafts", "letters")?;
+/// assert_eq!(drafts.name(), "letters");
+/// db.drop_family("letters")?;
+/// let error = db.put(&drafts, b"key", b"value").expect_err("it is gone");
+/// assert_eq!(error.kind(), ErrorKind::NotFound);
+/// # db.close()
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ColumnFamily {
     pub(crate) family: Arc<Family>,

@@ -25,6 +25,27 @@ pub(crate) trait ValueSource: Send + Sync {
 /// values are lent until the next move. While it lives, the iterator keeps in memory and on disk what its snapshot sees.
 ///
 /// When storage fails, the iterator loses its position, and every move returns the error again until a seek succeeds.
+///
+/// ```
+/// # fn main() -> kingtide::Result<()> {
+/// # let directory = tempfile::tempdir().expect("a temporary directory");
+/// use kingtide::{Db, FamilyOptions, IterOptions, Options};
+///
+/// let db = Db::open(directory.path(), Options::default())?;
+/// let family = db.open_family("days", FamilyOptions::default())?;
+/// for day in ["friday", "monday", "sunday"] {
+///     db.put(&family, day.as_bytes(), b"open")?;
+/// }
+/// let mut iter = db.iter(&family, IterOptions::default())?;
+/// assert!(iter.seek_for_prev(b"n")?); // the last key at or before "n"
+/// assert_eq!(iter.key(), b"monday");
+/// assert_eq!(iter.value()?, b"open");
+/// assert!(iter.prev()?);
+/// assert_eq!(iter.key(), b"friday");
+/// assert!(!iter.prev()?);
+/// # db.close()
+/// # }
+/// ```
 pub struct Iter {
     // Dropped in this order: the cursor reads what `keep_alive` holds.
     view: MvccCursor<MergedSource>,
