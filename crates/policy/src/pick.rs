@@ -42,12 +42,7 @@ pub fn pick_merge(
     options: &PolicyOptions,
     order: &KeyOrder,
 ) -> Option<MergePlan> {
-    let picker = Picker {
-        shape,
-        options,
-        order,
-        last: options.last_level(shape),
-    };
+    let picker = Picker::new(shape, options, order);
     picker
         .deepen()
         .or_else(|| picker.relieve())
@@ -62,12 +57,7 @@ pub fn merge_all(
     options: &PolicyOptions,
     order: &KeyOrder,
 ) -> Option<MergePlan> {
-    let picker = Picker {
-        shape,
-        options,
-        order,
-        last: options.last_level(shape),
-    };
+    let picker = Picker::new(shape, options, order);
     let levels: Vec<(usize, Vec<&TableShape>)> = (1..=shape.levels.len())
         .map(|level| (level, shape.level(level).iter().collect()))
         .collect();
@@ -91,6 +81,15 @@ struct Picker<'a> {
 }
 
 impl<'a> Picker<'a> {
+    fn new(shape: &'a TreeShape, options: &'a PolicyOptions, order: &'a KeyOrder) -> Self {
+        Self {
+            shape,
+            options,
+            order,
+            last: options.last_level(shape),
+        }
+    }
+
     /// The bytes that `level` would hold if the last level were `ratio` times the one above, and so on.
     fn share(&self, level: usize) -> u64 {
         (level..self.last).fold(self.shape.level_bytes(self.last), |bytes, _| {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use kingtide_base::{SeqNo, limits};
+use kingtide_base::{FamilyId, KeyOrder, SeqNo, limits};
 use kingtide_format::Edit;
 
 use super::open::order_of;
@@ -40,6 +40,16 @@ pub(super) fn create(engine: &Engine, name: &str, options: FamilyOptions) -> Res
     };
     manifest.append(&[Edit::NextFamilyId(id.next()), add])?;
     let version = Arc::new(Version::empty(order.clone()));
+    open_new(engine, (id, name), (order, options), version)
+}
+
+/// Opens a family that the durable manifest has just got.
+fn open_new(
+    engine: &Engine,
+    (id, name): (FamilyId, &str),
+    (order, options): (KeyOrder, FamilyOptions),
+    version: Arc<Version>,
+) -> Result<Arc<Family>> {
     let active = engine
         .pipeline
         .memtables
@@ -182,25 +192,8 @@ pub(super) fn clone_family(engine: &Engine, from: &str, to: &str) -> Result<Arc<
     for (_, table) in version.tables() {
         engine.files.live.add(table);
     }
-    let buffer_bytes = source.options.write_buffer_bytes;
-    let active = engine
-        .pipeline
-        .memtables
-        .make(&source.order, buffer_bytes, 0, 0);
-    let family = Arc::new(Family::new(FamilyParts {
-        id,
-        name: to.to_owned(),
-        order: source.order.clone(),
-        options: source.options.clone(),
-        opening: engine.opening.clone(),
-        first: SuperVersion {
-            active,
-            sealed: Vec::new(),
-            version,
-        },
-    }));
-    engine.families.add(Arc::clone(&family))?;
-    Ok(family)
+    let settings = (source.order.clone(), source.options.clone());
+    open_new(engine, (id, to), settings, version)
 }
 
 /// Seals the memtable of `family` and waits until everything committed before the call is in tables.
