@@ -8,11 +8,7 @@ use std::{fmt, sync::Arc};
 
 use kingtide_env::sync::Mutex;
 
-use super::{
-    iter::Bounds,
-    read_set::ReadSet,
-    scan::Move,
-};
+use super::{iter::Bounds, read_set::ReadSet, scan::Move};
 use crate::{error::Result, family::Family};
 
 /// See the module.
