@@ -176,8 +176,11 @@ pub(crate) fn sync_mode(number: c_int, interval_us: u64) -> Outcome<SyncMode> {
 /// `TDB_ERR_INVALID_ARGS`.
 pub(crate) fn isolation(number: c_int) -> Outcome<IsolationLevel> {
     Ok(match number {
-        0 | 1 => IsolationLevel::ReadCommitted,
-        2..=4 => IsolationLevel::Snapshot,
+        0 => IsolationLevel::ReadUncommitted,
+        1 => IsolationLevel::ReadCommitted,
+        2 => IsolationLevel::RepeatableRead,
+        3 => IsolationLevel::Snapshot,
+        4 => IsolationLevel::Serializable,
         _ => {
             return Err(Failure::invalid(format!(
                 "isolation: {number} is not a level, they are 0 to 4"
@@ -188,8 +191,11 @@ pub(crate) fn isolation(number: c_int) -> Outcome<IsolationLevel> {
 
 fn isolation_number(level: IsolationLevel) -> c_int {
     match level {
+        IsolationLevel::ReadUncommitted => 0,
         IsolationLevel::ReadCommitted => 1,
+        IsolationLevel::RepeatableRead => 2,
         IsolationLevel::Snapshot => 3,
+        IsolationLevel::Serializable => 4,
     }
 }
 
