@@ -71,6 +71,12 @@ int kt_last_error_kind(void);
 const char *kt_last_error_message(void);
 void kt_clear_last_error(void);
 
+/*
+ * Where the last failure of this thread found another transaction, if it was a conflict: 1, with the family's name and the
+ * key, lent until the thread's next failure. Else 0, NULL and 0. Each argument may be NULL.
+ */
+int kt_last_conflict(const char **family, const uint8_t **key, size_t *key_size);
+
 /* Writes a line to the log, as tidesdb_log_write() of tidesdb/db.h does, without printf arguments. */
 void kt_log_text(int level, const char *file, int line, const char *text);
 

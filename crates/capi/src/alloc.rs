@@ -36,7 +36,9 @@ static ALLOCATOR: AtomicPtr<Allocator> = AtomicPtr::new(ptr::null_mut());
 static IS_INITIALISED: Mutex<bool> = Mutex::new(false);
 
 fn initialised() -> MutexGuard<'static, bool> {
-    IS_INITIALISED.lock().unwrap_or_else(PoisonError::into_inner)
+    IS_INITIALISED
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
 }
 
 #[inline]
@@ -96,6 +98,7 @@ pub extern "C" fn tidesdb_init(
                 message: "already initialised: call tidesdb_finalize first".into(),
                 kind: crate::border::kind::ALREADY_EXISTS,
                 code: -1,
+                conflict: None,
             });
         }
         *is_initialised = true;
@@ -163,7 +166,12 @@ pub(crate) fn copy_bytes(bytes: &[u8]) -> Outcome<*mut u8> {
 /// # Errors
 /// `TDB_ERR_MEMORY`.
 pub(crate) fn copy_array<T: Copy>(items: &[T]) -> Outcome<*mut T> {
-    const { assert!(align_of::<T>() <= 16, "malloc aligns for everything up to this") };
+    const {
+        assert!(
+            align_of::<T>() <= 16,
+            "malloc aligns for everything up to this"
+        )
+    };
     let pointer = allocate(size_of_val(items))?.cast::<T>();
     // SAFETY: just allocated with room for all items, so apart from everything else.
     unsafe { ptr::copy_nonoverlapping(items.as_ptr(), pointer, items.len()) };

@@ -11,7 +11,7 @@ use std::{
     ptr,
 };
 
-use kingtide::{Error, ErrorKind};
+use kingtide::{Conflict, Error, ErrorKind};
 
 use crate::handle::Refused;
 
@@ -28,6 +28,7 @@ pub(crate) mod code {
     pub(crate) const EXISTS: c_int = -6;
     pub(crate) const CONFLICT: c_int = -7;
     pub(crate) const TOO_LARGE: c_int = -8;
+    pub(crate) const MEMORY_LIMIT: c_int = -9;
     pub(crate) const INVALID_DB: c_int = -10;
     pub(crate) const UNKNOWN: c_int = -11;
     pub(crate) const LOCKED: c_int = -12;
@@ -36,11 +37,10 @@ pub(crate) mod code {
     pub(crate) const PRECONDITION: c_int = -15;
 }
 
-/// The exact kinds, as `kt_error_kind_t` numbers them. A number is never given to another kind.
+/// The exact kinds, as `kt_error_kind_t` numbers them; 0 is none. A number is never given to another kind.
 pub(crate) mod kind {
     use std::ffi::c_int;
 
-    pub(crate) const NONE: c_int = 0;
     pub(crate) const INVALID_ARGUMENT: c_int = 1;
     pub(crate) const NOT_FOUND: c_int = 2;
     pub(crate) const ALREADY_EXISTS: c_int = 3;
@@ -57,6 +57,8 @@ pub(crate) mod kind {
     pub(crate) const COMPARATOR_MISSING: c_int = 14;
     pub(crate) const NEWER_VERSION: c_int = 15;
     pub(crate) const CLOSED: c_int = 16;
+    pub(crate) const MEMORY_LIMIT: c_int = 17;
+    pub(crate) const ABORTED: c_int = 18;
     pub(crate) const OUT_OF_MEMORY: c_int = 19;
     pub(crate) const BAD_HANDLE: c_int = 20;
     pub(crate) const HANDLE_IN_USE: c_int = 21;
@@ -69,6 +71,7 @@ pub(crate) struct Failure {
     pub(crate) code: c_int,
     pub(crate) kind: c_int,
     pub(crate) message: Cow<'static, str>,
+    pub(crate) conflict: Option<Box<Conflict>>,
 }
 
 /// What every step of a call answers.
@@ -81,6 +84,7 @@ impl Failure {
             code,
             kind: usual_kind(code),
             message: message.into(),
+            conflict: None,
         }
     }
 
@@ -101,9 +105,21 @@ impl Failure {
     #[cold]
     pub(crate) fn handle(name: &'static str, refused: Refused) -> Self {
         let (code, kind, why) = match refused {
-            Refused::Null => (code::INVALID_ARGS, kind::INVALID_ARGUMENT, "must not be null"),
-            Refused::Foreign => (code::INVALID_ARGS, kind::BAD_HANDLE, "not a handle of this kind"),
-            Refused::Stale => (code::INVALID_ARGS, kind::BAD_HANDLE, "freed or closed before"),
+            Refused::Null => (
+                code::INVALID_ARGS,
+                kind::INVALID_ARGUMENT,
+                "must not be null",
+            ),
+            Refused::Foreign => (
+                code::INVALID_ARGS,
+                kind::BAD_HANDLE,
+                "not a handle of this kind",
+            ),
+            Refused::Stale => (
+                code::INVALID_ARGS,
+                kind::BAD_HANDLE,
+                "freed or closed before",
+            ),
             Refused::InUse => (
                 code::BUSY,
                 kind::HANDLE_IN_USE,
@@ -119,6 +135,7 @@ impl Failure {
             code,
             kind,
             message: format!("{name}: {why}").into(),
+            conflict: None,
         }
     }
 }
@@ -134,6 +151,7 @@ fn usual_kind(code: c_int) -> c_int {
         code::CONFLICT => kind::CONFLICT,
         code::TOO_LARGE => kind::TOO_LARGE,
         code::INVALID_DB => kind::CLOSED,
+        code::MEMORY_LIMIT => kind::MEMORY_LIMIT,
         code::LOCKED => kind::LOCKED,
         code::READONLY => kind::READ_ONLY,
         code::BUSY => kind::BUSY,
@@ -153,6 +171,9 @@ fn codes(error: &Error) -> (c_int, c_int) {
         ErrorKind::TooLarge => (code::TOO_LARGE, kind::TOO_LARGE),
         ErrorKind::Busy => (code::BUSY, kind::BUSY),
         ErrorKind::Conflict => (code::CONFLICT, kind::CONFLICT),
+        ErrorKind::MemoryLimit => (code::MEMORY_LIMIT, kind::MEMORY_LIMIT),
+        // As every call on a transaction that is finished.
+        ErrorKind::Aborted => (code::INVALID_ARGS, kind::ABORTED),
         ErrorKind::DiskFull => (code::IO, kind::DISK_FULL),
         ErrorKind::Io => (code::IO, kind::IO),
         ErrorKind::Corruption => (code::CORRUPTION, kind::CORRUPTION),
@@ -173,6 +194,7 @@ impl From<Error> for Failure {
             code,
             kind,
             message: error.to_string().into(),
+            conflict: error.conflict().cloned().map(Box::new),
         }
     }
 }
@@ -185,11 +207,14 @@ struct Last {
     message: Option<Cow<'static, str>>,
     /// The message with a zero byte, once it was asked for.
     text: Option<CString>,
+    conflict: Option<Box<Conflict>>,
+    /// The family of the conflict with a zero byte, once it was asked for.
+    family: Option<CString>,
 }
 
 thread_local! {
     static LAST: RefCell<Last> = const {
-        RefCell::new(Last { code: 0, kind: 0, message: None, text: None })
+        RefCell::new(Last { code: 0, kind: 0, message: None, text: None, conflict: None, family: None })
     };
     /// Callbacks of the user that this thread is inside of.
     static CALLBACKS: Cell<u32> = const { Cell::new(0) };
@@ -206,6 +231,8 @@ pub(crate) fn remember(failure: Failure) -> c_int {
         last.kind = failure.kind;
         last.message = Some(failure.message);
         last.text = None;
+        last.conflict = failure.conflict;
+        last.family = None;
     });
     code
 }
@@ -232,6 +259,21 @@ pub(crate) fn last_message() -> *const c_char {
         Ok(text) if !text.is_null() => text,
         _ => c"".as_ptr(),
     }
+}
+
+/// The family and the key of the last failure, if it was a conflict; they live until the thread's next failure.
+pub(crate) fn last_conflict() -> Option<(*const c_char, *const u8, usize)> {
+    let conflict = LAST.try_with(|last| {
+        let mut last = last.borrow_mut();
+        let conflict = last.conflict.as_deref()?;
+        let (key, size) = (conflict.key.as_ptr(), conflict.key.len());
+        if last.family.is_none() {
+            let family = last.conflict.as_deref()?.family.replace('\0', " ");
+            last.family = CString::new(family).ok();
+        }
+        Some((last.family.as_ref()?.as_ptr(), key, size))
+    });
+    conflict.ok().flatten()
 }
 
 pub(crate) fn forget_last() {

@@ -51,6 +51,7 @@ pub(crate) fn open(
     let path = path.path("db_path")?;
     let mut options = database_options(config)?;
     let unified_sync = unified_sync(config)?;
+    log::configure(config);
     if !config.object_store.is_null() {
         log::write(
             Level::Error,
@@ -60,12 +61,14 @@ pub(crate) fn open(
             "object_store: object stores are not supported yet",
         ));
     }
-    options.comparators = comparators.iter().map(|order| Arc::clone(order) as _).collect();
+    options.comparators = comparators
+        .iter()
+        .map(|order| Arc::clone(order) as _)
+        .collect();
     adjust(&mut options);
     if options.create_if_missing && !options.read_only {
         create_directory(path)?;
     }
-    log::configure(config);
     let db = Db::open(path, options)?;
     let database = Arc::new(Database {
         db,
@@ -85,7 +88,10 @@ fn create_directory(path: &Path) -> Outcome<()> {
     if path.exists() {
         return Ok(());
     }
-    let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(path);
+    let made = fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(path);
     made.map_err(|error| {
         Failure::new(
             code::IO,
@@ -106,7 +112,11 @@ pub extern "C" fn tidesdb_close(db: DatabaseHandle) -> c_int {
         database.is_closed.store(true, Ordering::Release);
         let outcome = database.db.close();
         let _changes = crate::objects::lock(&database.family_changes);
-        let families: Vec<u64> = database.families().drain().map(|(_, handle)| handle).collect();
+        let families: Vec<u64> = database
+            .families()
+            .drain()
+            .map(|(_, handle)| handle)
+            .collect();
         for family in families {
             // A handle of a family that is being dropped has gone already.
             let _ = FAMILIES.remove(family);

@@ -38,7 +38,10 @@ pub extern "C" fn tidesdb_create_column_family(
         if !is_built_in && database.comparator(&options.comparator).is_none() {
             return Err(Failure::new(
                 code::NOT_FOUND,
-                format!("comparator_name: {:?} is not registered", options.comparator),
+                format!(
+                    "comparator_name: {:?} is not registered",
+                    options.comparator
+                ),
             ));
         }
         let _changes = lock(&database.family_changes);

@@ -184,7 +184,10 @@ impl<T: Send + 'static> Table<T> {
     fn slot(&self, index: u32) -> Option<&Slot<T>> {
         let index = index as usize;
         // Acquire: pairs with the store in `make_chunk`.
-        let chunk = self.chunks.get(index / CHUNK_SLOTS)?.load(Ordering::Acquire);
+        let chunk = self
+            .chunks
+            .get(index / CHUNK_SLOTS)?
+            .load(Ordering::Acquire);
         // SAFETY: a chunk that was published is initialised and never freed.
         let chunk = unsafe { chunk.as_ref() }?;
         Some(&chunk.0[index % CHUNK_SLOTS])
@@ -231,8 +234,10 @@ impl<T: Send + 'static> Table<T> {
         slot.epoch.store(epoch(), Ordering::Relaxed);
         let generation = slot.word.load(Ordering::Relaxed) >> WORD_GENERATION_SHIFT;
         // Release: publishes the object.
-        slot.word
-            .store((generation << WORD_GENERATION_SHIFT) | LIVE, Ordering::Release);
+        slot.word.store(
+            (generation << WORD_GENERATION_SHIFT) | LIVE,
+            Ordering::Release,
+        );
         Some(
             TAG | (self.kind << KIND_SHIFT)
                 | (generation << GENERATION_SHIFT)
@@ -276,12 +281,10 @@ impl<T: Send + 'static> Table<T> {
         let (slot, index, generation) = self.locate(handle)?;
         let idle = (generation << WORD_GENERATION_SHIFT) | LIVE;
         // Acquire: pairs with the release of the last holder, and with `insert`.
-        match slot.word.compare_exchange(
-            idle,
-            idle | HELD,
-            Ordering::Acquire,
-            Ordering::Relaxed,
-        ) {
+        match slot
+            .word
+            .compare_exchange(idle, idle | HELD, Ordering::Acquire, Ordering::Relaxed)
+        {
             Ok(_) => Ok(Held {
                 table: self,
                 slot,

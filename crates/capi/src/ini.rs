@@ -107,7 +107,9 @@ fn damaged(path: &Path, line: usize, why: &str) -> Failure {
 }
 
 fn read(path: &Path) -> Outcome<String> {
-    let length = fs::metadata(path).map_err(|error| io_failure(path, &error))?.len();
+    let length = fs::metadata(path)
+        .map_err(|error| io_failure(path, &error))?
+        .len();
     if length > FILE_BYTES_MAX {
         return Err(damaged(path, 1, "too long for a file of settings"));
     }
@@ -155,10 +157,7 @@ fn parse(text: &str) -> impl Iterator<Item = Parsed<'_>> {
     })
 }
 
-fn parse_line<'a>(
-    line: &'a str,
-    section: &mut Option<&'a str>,
-) -> Result<Line<'a>, &'static str> {
+fn parse_line<'a>(line: &'a str, section: &mut Option<&'a str>) -> Result<Line<'a>, &'static str> {
     let line = line.trim_start_matches('\u{feff}').trim();
     if line.is_empty() || line.starts_with([';', '#']) {
         return Ok(Line::Nothing);
@@ -279,7 +278,10 @@ fn set(config: &mut FamilyConfig, key: &str, value: &str) -> Option<()> {
                 .map(|(_, number)| *number);
             config.compression_algorithm = named.or_else(|| {
                 let number: c_int = value.parse().ok()?;
-                CODECS.iter().any(|(_, known)| *known == number).then_some(number)
+                CODECS
+                    .iter()
+                    .any(|(_, known)| *known == number)
+                    .then_some(number)
             })?;
         }
         "comparator_name" => {

@@ -58,10 +58,7 @@ fn hold(iter: IteratorHandle) -> Outcome<Held<'static, Box<Cursor>>> {
 
 /// Makes a move; arriving nowhere is `TDB_ERR_NOT_FOUND`.
 #[inline]
-fn go(
-    iter: IteratorHandle,
-    step: impl FnOnce(&mut Iter) -> kingtide::Result<bool>,
-) -> Outcome<()> {
+fn go(iter: IteratorHandle, step: impl FnOnce(&mut Iter) -> kingtide::Result<bool>) -> Outcome<()> {
     let mut cursor = hold(iter)?;
     if step(&mut cursor.iter)? {
         Ok(())

@@ -37,7 +37,9 @@ fn line(level: c_int, source: &str, text: &str) {
     if level < LEVEL_MIN.load(Ordering::Relaxed) {
         return;
     }
-    let name = usize::try_from(level).ok().and_then(|level| NAMES.get(level));
+    let name = usize::try_from(level)
+        .ok()
+        .and_then(|level| NAMES.get(level));
     let name = name.unwrap_or(&"LOG");
     // Nobody is told when standard error is closed: there is nowhere to tell it.
     let _ = writeln!(std::io::stderr().lock(), "[{name}] {source}: {text}");
@@ -62,7 +64,13 @@ pub extern "C" fn kt_log_text(level: c_int, file: Text, line_number: c_int, text
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
 unsafe extern "C" {
-    fn kingtide_capi_log_write(level: c_int, file: *const c_char, line: c_int, fmt: *const c_char, ...);
+    fn kingtide_capi_log_write(
+        level: c_int,
+        file: *const c_char,
+        line: c_int,
+        fmt: *const c_char,
+        ...
+    );
 }
 
 /// Writes a line with printf arguments: goes on to the C function with every register and the stack as they came.

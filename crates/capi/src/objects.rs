@@ -170,7 +170,10 @@ impl SnapshotHandle {
 /// Says that all handles of a kind are in use.
 #[cold]
 pub(crate) fn no_handle() -> Failure {
-    Failure::new(code::MEMORY, "262,144 objects of this kind are alive: free some")
+    Failure::new(
+        code::MEMORY,
+        "262,144 objects of this kind are alive: free some",
+    )
 }
 
 /// The place for a handle, set to null until there is one.

@@ -289,7 +289,8 @@ pub(crate) fn array_text<'a>(array: &'a [c_char], name: &'static str) -> Outcome
         .iter()
         .position(|byte| *byte == 0)
         .ok_or_else(|| Failure::invalid(format!("{name}: no zero byte at its end")))?;
-    std::str::from_utf8(&bytes[..length]).map_err(|_| Failure::invalid(format!("{name}: not UTF-8")))
+    std::str::from_utf8(&bytes[..length])
+        .map_err(|_| Failure::invalid(format!("{name}: not UTF-8")))
 }
 
 /// `text` in an array of `char`, cut to what fits with its zero byte.

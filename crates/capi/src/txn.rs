@@ -22,7 +22,7 @@ use crate::{
         Database, DatabaseHandle, FamilyHandle, TRANSACTIONS, TransactionHandle, handle_place,
         no_handle,
     },
-    pointer::{Bytes, Out},
+    pointer::{Bytes, Out, Text},
 };
 
 /// A transaction and what it needs at hand.
@@ -118,7 +118,10 @@ impl Drop for Work {
 ///
 /// # Errors
 /// `TDB_ERR_MEMORY` when there are too many.
-pub(crate) fn adopt(database: Arc<Database>, transaction: Transaction) -> Outcome<TransactionHandle> {
+pub(crate) fn adopt(
+    database: Arc<Database>,
+    transaction: Transaction,
+) -> Outcome<TransactionHandle> {
     let work = Work {
         transaction,
         families: KnownFamilies::default(),
@@ -187,18 +190,35 @@ pub extern "C" fn tidesdb_txn_put(
     })
 }
 
+/// How a value is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reading {
+    Tracked,
+    Untracked,
+    ForUpdate,
+}
+
 /// Reads a value, as an allocation of the caller's.
-fn get(
+///
+/// # Errors
+/// What is wrong with the arguments, and what the engine answers.
+pub(crate) fn get(
     (txn, cf): (TransactionHandle, FamilyHandle),
     key: &[u8],
     (value, value_size): (Out<*mut u8>, Out<usize>),
+    reading: Reading,
 ) -> Outcome<()> {
     let value_place = value.require("value")?;
     let size_place = value_size.require("value_size")?;
     let mut held = txn.hold()?;
     let work = &mut **held;
     let family = work.families.get(cf, &work.database)?;
-    match work.transaction.get(family, key) {
+    let found = match reading {
+        Reading::Tracked => work.transaction.get(family, key),
+        Reading::Untracked => work.transaction.get_untracked(family, key),
+        Reading::ForUpdate => work.transaction.get_for_update(family, key),
+    };
+    match found {
         Ok(Some(found)) => {
             value_place.set(copy_bytes(&found)?);
             size_place.set(found.len());
@@ -219,7 +239,10 @@ pub extern "C" fn tidesdb_txn_get(
     value: Out<*mut u8>,
     value_size: Out<usize>,
 ) -> c_int {
-    answer(|| get((txn, cf), key.key(key_size)?, (value, value_size)))
+    answer(|| {
+        let key = key.key(key_size)?;
+        get((txn, cf), key, (value, value_size), Reading::Tracked)
+    })
 }
 
 /// Reads the value of a key without recording the read.
@@ -232,7 +255,10 @@ pub extern "C" fn tidesdb_txn_get_notrack(
     value: Out<*mut u8>,
     value_size: Out<usize>,
 ) -> c_int {
-    answer(|| get((txn, cf), key.key(key_size)?, (value, value_size)))
+    answer(|| {
+        let key = key.key(key_size)?;
+        get((txn, cf), key, (value, value_size), Reading::Untracked)
+    })
 }
 
 /// Looks whether a key has a value, without recording the read.
@@ -310,13 +336,48 @@ pub extern "C" fn tidesdb_txn_rollback(txn: TransactionHandle) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn tidesdb_txn_reset(txn: TransactionHandle, isolation_level: c_int) -> c_int {
     answer(|| {
-        let _ = isolation(isolation_level)?;
-        let mut work = txn.hold()?;
-        let outcome = work.transaction.reset();
+        let level = isolation(isolation_level)?;
+        let mut held = txn.hold()?;
+        let work = &mut **held;
+        let options = options_at(&work.database, level);
+        let outcome = work.transaction.reset_with(options);
         outcome.map_err(|error| work.failure(error))?;
         work.end_iterators();
         Ok(())
     })
+}
+
+/// The longest name of a savepoint, in bytes.
+const SAVEPOINT_NAME_BYTES_MAX: usize = 4096;
+
+/// Does something with a savepoint.
+fn with_savepoint(
+    txn: TransactionHandle,
+    name: Text,
+    action: impl FnOnce(&mut Transaction, &str) -> kingtide::Result<()>,
+) -> Outcome<()> {
+    let name = name.name(SAVEPOINT_NAME_BYTES_MAX, "name")?;
+    let mut work = txn.hold()?;
+    let outcome = action(&mut work.transaction, name);
+    outcome.map_err(|error| work.failure(error))
+}
+
+/// Marks the writes made so far.
+#[unsafe(no_mangle)]
+pub extern "C" fn tidesdb_txn_savepoint(txn: TransactionHandle, name: Text) -> c_int {
+    answer(|| with_savepoint(txn, name, Transaction::savepoint))
+}
+
+/// Undoes what was written since a mark.
+#[unsafe(no_mangle)]
+pub extern "C" fn tidesdb_txn_rollback_to_savepoint(txn: TransactionHandle, name: Text) -> c_int {
+    answer(|| with_savepoint(txn, name, Transaction::rollback_to))
+}
+
+/// Removes a mark.
+#[unsafe(no_mangle)]
+pub extern "C" fn tidesdb_txn_release_savepoint(txn: TransactionHandle, name: Text) -> c_int {
+    answer(|| with_savepoint(txn, name, Transaction::release))
 }
 
 /// Ends a transaction and its handle; what was not committed is forgotten.

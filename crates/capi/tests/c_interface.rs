@@ -21,15 +21,6 @@ fn library() -> PathBuf {
     library
 }
 
-/// A directory with the library under the names that programs know.
-fn installed() -> tempfile::TempDir {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    for name in ["libtidesdb.so", "libtidesdb.so.9"] {
-        symlink(library(), directory.path().join(name)).expect("a link");
-    }
-    directory
-}
-
 fn has(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output();
     found.is_ok_and(|output| output.status.success())
@@ -37,17 +28,26 @@ fn has(program: &str) -> bool {
 
 /// The C compilers of this machine.
 fn compilers() -> Vec<&'static str> {
-    let found: Vec<_> = ["gcc", "clang"].into_iter().filter(|name| has(name)).collect();
+    let found: Vec<_> = ["gcc", "clang"]
+        .into_iter()
+        .filter(|name| has(name))
+        .collect();
     assert!(!found.is_empty(), "no C compiler");
     found
 }
 
 /// Runs a command; shows what it printed when it fails.
 fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {}\n{text}{errors}", output.status);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{text}{errors}",
+        output.status
+    );
     text
 }
 
@@ -57,9 +57,24 @@ fn compile(compiler: &str, source: &Path, directory: &Path) -> PathBuf {
     let program = directory.join(format!("{}-{compiler}", name.to_string_lossy()));
     let library = installed_in(directory);
     run(Command::new(compiler)
-        .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"])
-        .arg(format!("-I{}", manifest_directory().join("include").display()))
-        .arg(format!("-I{}", manifest_directory().join("tests/c").display()))
+        .args([
+            "-std=gnu11",
+            "-O1",
+            "-g",
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Werror",
+            "-pthread",
+        ])
+        .arg(format!(
+            "-I{}",
+            manifest_directory().join("include").display()
+        ))
+        .arg(format!(
+            "-I{}",
+            manifest_directory().join("tests/c").display()
+        ))
         .arg(source)
         .arg("-o")
         .arg(&program)
@@ -69,6 +84,7 @@ fn compile(compiler: &str, source: &Path, directory: &Path) -> PathBuf {
     program
 }
 
+/// The library in a folder of `directory`, under the names that programs know.
 fn installed_in(directory: &Path) -> PathBuf {
     let place = directory.join("lib");
     if !place.exists() {
@@ -107,35 +123,63 @@ fn misuse_is_answered_with_an_error() {
     check_program("misuse.c", &[]);
 }
 
+/// A header without its comments.
+fn without_comments(path: &str) -> String {
+    let text = fs::read_to_string(manifest_directory().join(path)).expect("a header of the crate");
+    text.split("/*")
+        .enumerate()
+        .map(|(index, part)| match part.split_once("*/") {
+            Some((_, behind)) if index > 0 => behind,
+            _ => part,
+        })
+        .collect()
+}
+
 fn table(name: &str) -> Vec<Vec<String>> {
     let path = manifest_directory().join("abi").join(name);
     let text = fs::read_to_string(path).expect("the tables are part of the crate");
-    let rows = text.lines().skip(1).map(|line| line.split('\t').map(str::to_owned).collect());
+    let rows = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split('\t').map(str::to_owned).collect());
     rows.collect()
 }
 
 #[test]
 fn exported_symbols_are_the_interface_and_nothing_else() {
-    let text = run(Command::new("nm").args(["-D", "--defined-only"]).arg(library()));
-    let exported: BTreeSet<&str> =
-        text.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    let text = run(Command::new("nm")
+        .args(["-D", "--defined-only"])
+        .arg(library()));
+    let exported: BTreeSet<&str> = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().last())
+        .collect();
     let functions = table("functions.tsv");
     for row in &functions {
-        assert!(exported.contains(row[0].as_str()), "{} is not exported", row[0]);
+        assert!(
+            exported.contains(row[0].as_str()),
+            "{} is not exported",
+            row[0]
+        );
     }
     let names: BTreeSet<&str> = functions.iter().map(|row| row[0].as_str()).collect();
-    let header = fs::read_to_string(manifest_directory().join("include/kingtide.h"))
-        .expect("the header is part of the crate");
+    let header = without_comments("include/kingtide.h");
     for symbol in &exported {
         let is_addition = symbol.starts_with("kt_") && header.contains(&format!("{symbol}("));
-        assert!(names.contains(symbol) || is_addition, "{symbol} is exported");
+        assert!(
+            names.contains(symbol) || is_addition,
+            "{symbol} is exported"
+        );
     }
     let declared = header
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '(')
         .filter_map(|word| word.split_once('(').map(|(name, _)| name))
         .filter(|name| name.starts_with("kt_"));
     for name in declared {
-        assert!(exported.contains(name), "{name} is in the header and not exported");
+        assert!(
+            exported.contains(name),
+            "{name} is in the header and not exported"
+        );
     }
 }
 
@@ -161,11 +205,18 @@ fn layout_program() -> String {
         }
         let field = field.rsplit([' ', '*']).next().unwrap_or(field);
         let field = field.split('[').next().unwrap_or(field);
-        text += &format!("_Static_assert(offsetof({name}, {field}) == {offset}, \"{name}.{field}\");\n");
-        text += &format!("_Static_assert(sizeof((({name} *)0)->{field}) == {size}, \"{name}.{field}\");\n");
+        text += &format!(
+            "_Static_assert(offsetof({name}, {field}) == {offset}, \"{name}.{field}\");\n"
+        );
+        text += &format!(
+            "_Static_assert(sizeof((({name} *)0)->{field}) == {size}, \"{name}.{field}\");\n"
+        );
     }
     for row in table("constants.tsv") {
-        text += &format!("_Static_assert({} == {}, \"{}\");\n", row[0], row[1], row[0]);
+        text += &format!(
+            "_Static_assert({} == {}, \"{}\");\n",
+            row[0], row[1], row[0]
+        );
     }
     for row in table("functions.tsv") {
         let (name, returns, arguments) = (&row[0], &row[1], &row[2]);
@@ -173,16 +224,29 @@ fn layout_program() -> String {
     }
     text += "int main(void) {\n";
     for (struct_name, variable, function) in [
-        ("tidesdb_column_family_config_t", "f", "tidesdb_default_column_family_config"),
+        (
+            "tidesdb_column_family_config_t",
+            "f",
+            "tidesdb_default_column_family_config",
+        ),
         ("tidesdb_config_t", "d", "tidesdb_default_config"),
-        ("tidesdb_objstore_config_t", "o", "tidesdb_objstore_default_config"),
+        (
+            "tidesdb_objstore_config_t",
+            "o",
+            "tidesdb_objstore_default_config",
+        ),
     ] {
         text += &format!("    {struct_name} {variable} = {function}();\n");
-        for row in table("defaults.tsv").iter().filter(|row| row[0] == struct_name) {
+        for row in table("defaults.tsv")
+            .iter()
+            .filter(|row| row[0] == struct_name)
+        {
             let (field, value) = (&row[1], row.get(2).map_or("", String::as_str));
             text += &match (field.as_str(), value) {
                 ("db_path" | "comparator_name", value) => {
-                    format!("    if (strcmp({variable}.{field}, \"{value}\") != 0) return __LINE__;\n")
+                    format!(
+                        "    if (strcmp({variable}.{field}, \"{value}\") != 0) return __LINE__;\n"
+                    )
                 }
                 ("skip_list_probability" | "unified_memtable_skip_list_probability", value) => {
                     format!("    if ({variable}.{field} != (float){value}) return __LINE__;\n")
@@ -221,10 +285,21 @@ fn the_headers_are_plain_c_and_cplusplus() {
     for (compiler, language, standard) in checks.into_iter().filter(|(name, ..)| has(name)) {
         for header in ["tidesdb/tidesdb.h", "tidesdb/db.h", "kingtide.h"] {
             let source = directory.path().join("header");
-            fs::write(&source, format!("#include <{header}>\nint main(void) {{ return 0; }}\n"))
-                .expect("a file");
+            fs::write(
+                &source,
+                format!("#include <{header}>\nint main(void) {{ return 0; }}\n"),
+            )
+            .expect("a file");
             run(Command::new(compiler)
-                .args(["-x", language, standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror"])
+                .args([
+                    "-x",
+                    language,
+                    standard,
+                    "-Wall",
+                    "-Wextra",
+                    "-Wpedantic",
+                    "-Werror",
+                ])
                 .args(["-fsyntax-only", &include])
                 .arg(&source));
         }

@@ -42,9 +42,20 @@ fn null_foreign_and_freed_handles_are_told_apart() {
     assert_eq!(NUMBERS.share(handle, |number| **number), Ok(7));
     assert_eq!(NUMBERS.share(0, |_| ()), Err(Refused::Null));
     let on_the_stack = 5_u64;
-    let foreign = [1, 8, u64::MAX, &raw const on_the_stack as u64, handle + 1, handle | 1 << 63];
+    let foreign = [
+        1,
+        8,
+        u64::MAX,
+        &raw const on_the_stack as u64,
+        handle + 1,
+        handle | 1 << 63,
+    ];
     for wrong in foreign {
-        assert_eq!(NUMBERS.share(wrong, |_| ()), Err(Refused::Foreign), "{wrong:#x}");
+        assert_eq!(
+            NUMBERS.share(wrong, |_| ()),
+            Err(Refused::Foreign),
+            "{wrong:#x}"
+        );
     }
     assert!(HELD_NUMBERS.hold(handle).is_err(), "of another kind");
     assert_eq!(NUMBERS.remove(handle).as_deref(), Ok(&7));
@@ -93,7 +104,9 @@ fn threads_that_use_and_end_the_same_objects_neither_lose_nor_double_one() {
         }
     });
     for place in &handles {
-        COUNTED.discard(place.load(Ordering::SeqCst)).expect("ended once");
+        COUNTED
+            .discard(place.load(Ordering::SeqCst))
+            .expect("ended once");
     }
     assert!(used.load(Ordering::SeqCst) > 0);
     assert_eq!(LIVE_COUNT.load(Ordering::SeqCst), 0);
@@ -108,7 +121,9 @@ fn a_slot_is_used_again_under_another_generation() {
         assert!(seen.insert(handle));
         FEW.remove(handle).expect("it is live");
     }
-    let slots: std::collections::HashSet<u64> =
-        seen.iter().map(|handle| (handle >> SLOT_SHIFT) & SLOT_MASK).collect();
+    let slots: std::collections::HashSet<u64> = seen
+        .iter()
+        .map(|handle| (handle >> SLOT_SHIFT) & SLOT_MASK)
+        .collect();
     assert_eq!(slots.len(), 1);
 }

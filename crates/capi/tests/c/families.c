@@ -294,9 +294,9 @@ int main(int argc, char **argv) {
     char *path;
 
     CHECK(argc == 2);
-    opening(argv[1]);
     path = path_in(argv[1], "families");
     allocators(path);
+    opening(argv[1]);
     db = open_at(path);
     names(db);
     settings(db);
