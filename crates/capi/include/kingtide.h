@@ -80,6 +80,35 @@ int kt_last_conflict(const char **family, const uint8_t **key, size_t *key_size)
 /* Writes a line to the log, as tidesdb_log_write() of tidesdb/db.h does, without printf arguments. */
 void kt_log_text(int level, const char *file, int line, const char *text);
 
+/* ------------------------------------------------------------------------------------------------ opening */
+
+/* A key order, for kt_open(); the fields are the arguments of tidesdb_register_comparator(). */
+typedef struct {
+    const char *name;
+    tidesdb_comparator_fn fn;
+    const char *ctx_str;
+    void *ctx;
+} kt_comparator_t;
+
+typedef struct {
+    size_t size;
+    /* Orders that are known from the start, so that families that use them open with the database. */
+    const kt_comparator_t *comparators;
+    size_t comparator_count;
+    /* 1: nothing in the directory is written, not even the lock; writing answers TDB_ERR_READONLY. */
+    int read_only;
+    /* 1: TDB_ERR_NOT_FOUND when there is no database, instead of creating one. */
+    int must_exist;
+} kt_open_options_t;
+
+#define KT_OPEN_OPTIONS_INIT {sizeof(kt_open_options_t), NULL, 0, 0, 0}
+
+/*
+ * As tidesdb_open(), with options; NULL is the defaults. Comparators: TDB_ERR_INVALID_ARGS as
+ * tidesdb_register_comparator(), and for a name that is there twice.
+ */
+int kt_open(const tidesdb_config_t *config, const kt_open_options_t *options, tidesdb_t **db);
+
 /* ------------------------------------------------------------------------------------------------ snapshots */
 
 typedef struct kt_snapshot_t kt_snapshot_t;
@@ -87,14 +116,124 @@ typedef struct kt_snapshot_t kt_snapshot_t;
 /*
  * Takes a snapshot of what is committed now, over all families. It pins what it sees in memory and on disk. `*snapshot` is
  * NULL unless it succeeds; free it with kt_snapshot_free(). Any thread.
+ *
+ * With a name (1 to 127 bytes) it is listed under it and found by kt_snapshot_find(); NULL for none.
+ *
+ *   TDB_ERR_EXISTS  a snapshot of that name is alive
  */
-int kt_snapshot_create(tidesdb_t *db, kt_snapshot_t **snapshot);
+int kt_snapshot_create(tidesdb_t *db, const char *name, kt_snapshot_t **snapshot);
+
+/* Another handle to the snapshot of that name, to be freed as well; TDB_ERR_NOT_FOUND when none is alive. */
+int kt_snapshot_find(tidesdb_t *db, const char *name, kt_snapshot_t **snapshot);
 
 /* The newest commit that a snapshot sees; 0 for a handle that is wrong. */
 uint64_t kt_snapshot_sequence(kt_snapshot_t *snapshot);
 
-/* Ends a snapshot; NULL is allowed. */
+/* Ends a handle; the snapshot ends with its last one. NULL is allowed. Transactions that began at it go on. */
 void kt_snapshot_free(kt_snapshot_t *snapshot);
+
+/* ------------------------------------------------------------------------------------------------ transactions */
+
+/* The strictest sync mode of the families that a transaction touches. */
+#define KT_SYNC_OF_FAMILIES (-1)
+
+typedef struct {
+    size_t size;
+    /* A tidesdb_isolation_level_t. */
+    int isolation;
+    /* When the commit is durable: a tidesdb_sync_mode_t, or KT_SYNC_OF_FAMILIES. */
+    int sync_mode;
+    /* For TDB_SYNC_INTERVAL. */
+    uint64_t sync_interval_us;
+    /* How long it may take from its beginning on; afterwards every call answers as on a finished transaction
+     * (KT_KIND_ABORTED), but for rollback, reset and free. 0: no limit. */
+    uint64_t timeout_us;
+    /* The snapshot that it reads at, from repeatable read on; NULL: what is committed when it begins. */
+    kt_snapshot_t *snapshot;
+} kt_txn_options_t;
+
+#define KT_TXN_OPTIONS_INIT {sizeof(kt_txn_options_t), TDB_ISOLATION_READ_COMMITTED, KT_SYNC_OF_FAMILIES, 0, 0, NULL}
+
+/*
+ * Begins a transaction with options; NULL is the defaults. A reset keeps none of them but the level it is given.
+ *
+ *   TDB_ERR_INVALID_ARGS  an impossible option; a snapshot of another database, or below repeatable read
+ */
+int kt_txn_begin(tidesdb_t *db, const kt_txn_options_t *options, tidesdb_txn_t **txn);
+
+/*
+ * As tidesdb_txn_get(), and the key counts as written at commit: of two transactions that read it so, one fails with a
+ * conflict, at every level.
+ */
+int kt_txn_get_for_update(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const uint8_t *key, size_t key_size,
+                          uint8_t **value, size_t *value_size);
+
+/*
+ * Reads `count` values, all at one moment. `values[i]` is an allocation that the caller frees, or NULL when the key has no
+ * value; `value_sizes[i]` its size. When it fails, the arrays are as they were.
+ */
+int kt_txn_multi_get(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, size_t count, const uint8_t *const *keys,
+                     const size_t *key_sizes, uint8_t **values, size_t *value_sizes);
+
+/* What a transaction can be aborted with. */
+typedef struct kt_abort_t kt_abort_t;
+
+/*
+ * Makes what the transaction can be aborted with until its end or reset; free it with kt_abort_free(). Called by the thread
+ * of the transaction.
+ */
+int kt_txn_abort_handle(tidesdb_txn_t *txn, kt_abort_t **abort);
+
+/*
+ * Aborts the transaction, from any thread: its next call answers TDB_ERR_INVALID_ARGS (KT_KIND_ABORTED), a commit that has
+ * not begun included, and what it pins is released. Rollback, reset and free work. Does nothing once it has ended.
+ */
+int kt_abort(kt_abort_t *abort);
+
+/* Frees the handle; the transaction goes on. NULL is allowed. */
+void kt_abort_free(kt_abort_t *abort);
+
+/* ------------------------------------------------------------------------------------------------ iterators */
+
+/* What an iterator visits: from `lower` on, before `upper`, keys that begin with `prefix`. A size of 0: no bound. */
+typedef struct {
+    size_t size;
+    const uint8_t *lower;
+    size_t lower_size;
+    const uint8_t *upper;
+    size_t upper_size;
+    /* For the order memcmp only. */
+    const uint8_t *prefix;
+    size_t prefix_size;
+} kt_iter_options_t;
+
+#define KT_ITER_OPTIONS_INIT {sizeof(kt_iter_options_t), NULL, 0, NULL, 0, NULL, 0}
+
+/*
+ * As tidesdb_iter_new(), with bounds, which are copied; NULL is none.
+ *
+ *   TDB_ERR_INVALID_ARGS  impossible bounds
+ */
+int kt_iter_new(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const kt_iter_options_t *options,
+                tidesdb_iter_t **iter);
+
+/* The Unix time in seconds at which the entry expires, 0 for never. TDB_ERR_INVALID_ARGS when not positioned. */
+int kt_iter_expires_at(tidesdb_iter_t *iter, time_t *ttl);
+
+/* ------------------------------------------------------------------------------------------------ verification */
+
+/* Told the bytes that are done and the bytes in all. */
+typedef void (*kt_progress_fn)(uint64_t done, uint64_t all, void *ctx);
+/* Told of one damaged file, in words; lent for the call. */
+typedef void (*kt_damage_fn)(const char *text, void *ctx);
+
+/*
+ * Reads every byte of every table and value file and checks it (the manifest and the log were checked by the open). The
+ * callbacks run on this thread and may be NULL, as may `damaged_files`. The database works on meanwhile.
+ *
+ *   TDB_ERR_CORRUPTION  something is damaged
+ */
+int kt_verify(tidesdb_t *db, kt_progress_fn progress, kt_damage_fn damage, void *ctx, size_t *damaged_files);
 
 #ifdef __cplusplus
 }

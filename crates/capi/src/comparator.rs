@@ -60,6 +60,11 @@ impl Registered {
         })
     }
 
+    /// True when the other order has the same name.
+    pub(crate) fn has_name_of(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+
     pub(crate) fn function(&self) -> CompareFn {
         self.compare
     }
@@ -107,7 +112,7 @@ pub extern "C" fn tidesdb_register_comparator(
         let database = db.get()?;
         let order = Arc::new(Registered::new(name, compare, ctx_str, ctx)?);
         let mut comparators = lock(&database.comparators);
-        if comparators.iter().any(|known| known.name == order.name) {
+        if comparators.iter().any(|known| known.has_name_of(&order)) {
             return Err(Failure::invalid(format!(
                 "name: {:?} is registered already",
                 order.name

@@ -189,7 +189,7 @@ pub(crate) fn isolation(number: c_int) -> Outcome<IsolationLevel> {
     })
 }
 
-fn isolation_number(level: IsolationLevel) -> c_int {
+pub(crate) fn isolation_number(level: IsolationLevel) -> c_int {
     match level {
         IsolationLevel::ReadUncommitted => 0,
         IsolationLevel::ReadCommitted => 1,

@@ -91,6 +91,16 @@ pub(crate) fn open(
     Ok(IteratorHandle::from_number(handle))
 }
 
+/// When the entry under an iterator expires.
+///
+/// # Errors
+/// What is wrong with the handle; `TDB_ERR_INVALID_ARGS` when it is not positioned.
+pub(crate) fn expires_at(iter: IteratorHandle) -> Outcome<Option<i64>> {
+    let cursor = hold(iter)?;
+    cursor.check_positioned()?;
+    Ok(cursor.iter.expires_at())
+}
+
 /// Makes an iterator over what the transaction sees.
 #[unsafe(no_mangle)]
 pub extern "C" fn tidesdb_iter_new(

@@ -17,7 +17,7 @@ use crate::{
     comparator::Registered,
     handle::{Held, Refused, Table},
     iter::Cursor,
-    kt::snapshot::NamedSnapshot,
+    kt::{snapshot::NamedSnapshot, txn::Abort},
     pointer::Out,
     txn::Work,
 };
@@ -67,6 +67,7 @@ pub(crate) static FAMILIES: Table<Arc<Family>> = Table::new(1);
 pub(crate) static TRANSACTIONS: Table<Box<Work>> = Table::new(2);
 pub(crate) static ITERATORS: Table<Box<Cursor>> = Table::new(3);
 pub(crate) static SNAPSHOTS: Table<Arc<NamedSnapshot>> = Table::new(4);
+pub(crate) static ABORTS: Table<Abort> = Table::new(5);
 
 /// A lock that does not care whether a panic left it.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -107,6 +108,8 @@ handles!(
     IteratorHandle,
     /// `kt_snapshot_t *`.
     SnapshotHandle,
+    /// `kt_abort_t *`.
+    AbortPointer,
 );
 
 impl DatabaseHandle {
@@ -164,6 +167,16 @@ impl SnapshotHandle {
         SNAPSHOTS
             .share(self.number(), Arc::clone)
             .map_err(|refused| Failure::handle("snapshot", refused))
+    }
+}
+
+impl AbortPointer {
+    /// # Errors
+    /// What is wrong with the handle.
+    pub(crate) fn get(self) -> Outcome<Abort> {
+        ABORTS
+            .share(self.number(), Arc::clone)
+            .map_err(|refused| Failure::handle("abort", refused))
     }
 }
 

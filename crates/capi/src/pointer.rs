@@ -38,6 +38,10 @@ impl<T> In<T> {
         self.get().ok_or_else(|| Failure::null(name))
     }
 
+    pub(crate) const fn null() -> Self {
+        Self(ptr::null())
+    }
+
     /// As an array of `count` elements.
     ///
     /// # Errors
@@ -56,8 +60,55 @@ impl<T> In<T> {
         Ok(unsafe { slice::from_raw_parts(self.0, count) })
     }
 
-    pub(crate) fn from_raw(pointer: *const T) -> Self {
-        Self(pointer)
+}
+
+/// A struct of options that begins with its size in bytes, so that it can grow.
+///
+/// # Safety
+/// The type is `repr(C)`, begins with a `usize`, and every bit pattern of the rest is a value: zero means the default.
+pub unsafe trait GrowingStruct: Copy {
+    /// What a caller who gives no struct gets.
+    fn defaults() -> Self;
+}
+
+/// `const T *` where `T` begins with its size; null stands for the defaults.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub struct InSized<T>(*const T);
+
+/// No struct of options is longer, in bytes.
+const OPTIONS_BYTES_MAX: usize = 4096;
+
+impl<T: GrowingStruct> InSized<T> {
+    /// The options: those of an older caller have defaults behind what it knows; those of a newer one must not ask for
+    /// what this library does not know.
+    ///
+    /// # Errors
+    /// `TDB_ERR_INVALID_ARGS` for a size that is none, or options from the future that are set.
+    pub(crate) fn read(&self, name: &'static str) -> Outcome<T> {
+        let mut options = T::defaults();
+        if self.0.is_null() {
+            return Ok(options);
+        }
+        // SAFETY: not null, and the struct begins with its size (the promise above, and that of the trait).
+        let size = unsafe { ptr::read(self.0.cast::<usize>()) };
+        if !(size_of::<usize>()..=OPTIONS_BYTES_MAX).contains(&size) {
+            return Err(Failure::invalid(format!(
+                "{name}: {size} is not the size of the struct: use the initialiser"
+            )));
+        }
+        // SAFETY: the caller gave that many bytes.
+        let given = unsafe { slice::from_raw_parts(self.0.cast::<u8>(), size) };
+        let (known, unknown) = given.split_at(size.min(size_of::<T>()));
+        if unknown.iter().any(|byte| *byte != 0) {
+            return Err(Failure::invalid(format!(
+                "{name}: asks for something that this version of the library does not know"
+            )));
+        }
+        let target = ptr::from_mut(&mut options).cast::<u8>();
+        // SAFETY: `known` is no longer than `T`, and every bit pattern of it is a value (the promise of the trait).
+        unsafe { ptr::copy_nonoverlapping(known.as_ptr(), target, known.len()) };
+        Ok(options)
     }
 }
 

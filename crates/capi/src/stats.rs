@@ -81,7 +81,7 @@ fn make(family: &Family, pending: &mut Pending) -> Outcome<FamilyStats> {
         level_key_counts: pending.keep(copy_array(&keys)?),
         read_amp: 1.0,
         hit_rate: 0.0,
-        use_btree: 0,
+        use_btree: c_int::from(family.family.options().use_btree),
         btree_total_nodes: 0,
         btree_max_height: 0,
         btree_avg_height: 0.0,

@@ -1,7 +1,11 @@
 //! The additions of `kingtide.h`.
 
 mod error;
+mod iter;
+mod open;
 pub mod snapshot;
+pub mod txn;
+mod verify;
 
 /// The version of this library, as text.
 #[unsafe(no_mangle)]
