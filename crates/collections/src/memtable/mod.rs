@@ -267,7 +267,8 @@ impl Memtable {
     /// Entries inserted so far, all versions and range deletes counted.
     #[must_use]
     pub fn entries(&self) -> usize {
-        // Relaxed, as for the sequence numbers below: for accounting; nothing is read on its strength.
+        // Relaxed, as for the sequence numbers below: a reader that sees a commit, through the visible number, sees these
+        // as they were after it; more is asked of them by nobody.
         self.entries.load(Ordering::Relaxed)
     }
 

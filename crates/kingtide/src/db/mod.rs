@@ -11,6 +11,7 @@
 mod close;
 mod families;
 mod open;
+mod range_delete;
 mod recover;
 mod snapshot;
 mod statistics;
