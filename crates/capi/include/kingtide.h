@@ -175,6 +175,18 @@ int kt_txn_get_for_update(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const
 int kt_txn_multi_get(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, size_t count, const uint8_t *const *keys,
                      const size_t *key_sizes, uint8_t **values, size_t *value_sizes);
 
+/*
+ * Deletes every key from `start` on and before `end`, whatever is there at commit's place in the order of commits; costs
+ * about what one delete costs. start equal to end deletes nothing.
+ *
+ *   TDB_ERR_INVALID_ARGS  an empty key, start behind end
+ */
+int kt_txn_delete_range(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const uint8_t *start, size_t start_size,
+                        const uint8_t *end, size_t end_size);
+
+/* Deletes every key that begins with `prefix`. TDB_ERR_INVALID_ARGS for an empty one, and for an order other than memcmp. */
+int kt_txn_delete_prefix(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const uint8_t *prefix, size_t prefix_size);
+
 /* What a transaction can be aborted with. */
 typedef struct kt_abort_t kt_abort_t;
 

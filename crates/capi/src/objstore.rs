@@ -30,7 +30,6 @@ pub extern "C" fn tidesdb_objstore_fs_create(_root_dir: Text) -> *mut c_void {
 
 /// A connector to S3.
 #[unsafe(no_mangle)]
-#[expect(clippy::too_many_arguments, reason = "the interface has this many")]
 pub extern "C" fn tidesdb_objstore_s3_create(
     _endpoint: Text,
     _bucket: Text,

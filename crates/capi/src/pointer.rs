@@ -59,7 +59,6 @@ impl<T> In<T> {
         // SAFETY: not null, and as long as the caller says (the promise above).
         Ok(unsafe { slice::from_raw_parts(self.0, count) })
     }
-
 }
 
 /// A struct of options that begins with its size in bytes, so that it can grow.

@@ -169,7 +169,6 @@ pub extern "C" fn tidesdb_txn_begin_with_isolation(
 
 /// Sets a key to a value.
 #[unsafe(no_mangle)]
-#[expect(clippy::too_many_arguments, reason = "the interface has this many")]
 pub extern "C" fn tidesdb_txn_put(
     txn: TransactionHandle,
     cf: FamilyHandle,

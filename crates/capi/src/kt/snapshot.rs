@@ -5,9 +5,9 @@ use std::{ffi::c_int, sync::Arc};
 use kingtide::Snapshot;
 
 use crate::{
-    border::{Failure, answer, answer_with},
+    border::{Failure, Outcome, answer, answer_with, code},
     objects::{Database, DatabaseHandle, SNAPSHOTS, SnapshotHandle, handle_place, no_handle},
-    pointer::Out,
+    pointer::{Out, Text},
 };
 
 /// A snapshot of a database.
@@ -17,19 +17,56 @@ pub(crate) struct NamedSnapshot {
     pub(crate) database: Arc<Database>,
 }
 
+/// Makes a snapshot known to C.
+fn adopt(database: Arc<Database>, snapshot: Snapshot) -> Outcome<SnapshotHandle> {
+    let object = NamedSnapshot { snapshot, database };
+    let handle = SNAPSHOTS.insert(Arc::new(object)).ok_or_else(no_handle)?;
+    Ok(SnapshotHandle::from_number(handle))
+}
+
+/// The longest name of a snapshot, in bytes.
+const NAME_BYTES_MAX: usize = 127;
+
 /// Takes a snapshot of what is committed now.
 #[unsafe(no_mangle)]
-pub extern "C" fn kt_snapshot_create(db: DatabaseHandle, snapshot: Out<SnapshotHandle>) -> c_int {
+pub extern "C" fn kt_snapshot_create(
+    db: DatabaseHandle,
+    name: Text,
+    snapshot: Out<SnapshotHandle>,
+) -> c_int {
     answer(|| {
         let place = handle_place(snapshot, SnapshotHandle::NULL, "snapshot")?;
         let database = db.get()?;
-        let taken = database.db.snapshot()?;
-        let object = NamedSnapshot {
-            snapshot: taken,
-            database,
+        let taken = if name.is_null() {
+            database.db.snapshot()?
+        } else {
+            let name = name.name(NAME_BYTES_MAX, "name")?;
+            return Err(Failure::new(code::UNKNOWN, format!("{name}: later")));
         };
-        let handle = SNAPSHOTS.insert(Arc::new(object)).ok_or_else(no_handle)?;
-        place.set(SnapshotHandle::from_number(handle));
+        place.set(adopt(database, taken)?);
+        Ok(())
+    })
+}
+
+/// Another handle to a named snapshot.
+#[unsafe(no_mangle)]
+pub extern "C" fn kt_snapshot_find(
+    db: DatabaseHandle,
+    name: Text,
+    snapshot: Out<SnapshotHandle>,
+) -> c_int {
+    answer(|| {
+        let place = handle_place(snapshot, SnapshotHandle::NULL, "snapshot")?;
+        let database = db.get()?;
+        let name = name.name(NAME_BYTES_MAX, "name")?;
+        let found = database.check_open().map(|()| None::<Snapshot>)?;
+        let found = found.ok_or_else(|| {
+            Failure::new(
+                code::NOT_FOUND,
+                format!("name: no snapshot {name:?} is alive"),
+            )
+        })?;
+        place.set(adopt(database, found)?);
         Ok(())
     })
 }

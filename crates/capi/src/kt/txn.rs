@@ -1,11 +1,6 @@
 //! Transactions with options; reads for update and of many keys; aborting from another thread.
 
-use std::{
-    ffi::c_int,
-    mem,
-    sync::Arc,
-    time::Duration,
-};
+use std::{ffi::c_int, mem, sync::Arc, time::Duration};
 
 use kingtide::{AbortHandle, SyncMode, TransactionOptions};
 
@@ -114,7 +109,6 @@ pub extern "C" fn kt_txn_get_for_update(
 
 /// Reads many values at one moment.
 #[unsafe(no_mangle)]
-#[expect(clippy::too_many_arguments, reason = "arrays come with their count")]
 pub extern "C" fn kt_txn_multi_get(
     txn: TransactionHandle,
     cf: FamilyHandle,
@@ -125,7 +119,10 @@ pub extern "C" fn kt_txn_multi_get(
     value_sizes: Out<usize>,
 ) -> c_int {
     answer(|| {
-        let (keys, sizes) = (keys.array(count, "keys")?, key_sizes.array(count, "key_sizes")?);
+        let (keys, sizes) = (
+            keys.array(count, "keys")?,
+            key_sizes.array(count, "key_sizes")?,
+        );
         let value_places = values.array(count, "values")?;
         let size_places = value_sizes.array(count, "value_sizes")?;
         let keys = keys.iter().zip(sizes).map(|(key, size)| key.key(*size));
