@@ -10,6 +10,7 @@ use kingtide_policy::{
 };
 use kingtide_table::{CursorUse, LevelCursor};
 
+use super::below::exists_below;
 use crate::{
     engine::Engine,
     error::{Error, ErrorKind, Result},
@@ -60,13 +61,20 @@ pub(crate) fn merge_once(
         return Ok(MergeOutcome::Merged);
     }
     let mut cursor = claim.cursor(engine)?;
-    let mut filter = version_filter(engine, &family.order, claim.plan.is_bottom);
+    let mut filter =
+        version_filter(engine, &family.order, claim.plan.is_bottom).with_lookup(exists_below(
+            &engine.files,
+            family,
+            Arc::clone(&claim.version),
+            claim.target_level(),
+        ));
     let writer = TableWriter::new(&engine.files, family, claim.plan.output_table_bytes);
     let cancelled = || is_cancelled() || family.is_dropped();
     let Some(output) = writer.write(&mut cursor, &mut filter, &cancelled)? else {
         return Ok(MergeOutcome::Cancelled);
     };
-    drop(cursor);
+    // The filter holds the version that the inputs are in.
+    drop((cursor, filter));
     let target_level = claim.target_level();
     if let Err(error) = engine.install_merge(family, &claim.inputs, target_level, &output) {
         if family.is_dropped() {
@@ -96,6 +104,8 @@ pub(crate) fn wants_merge(family: &Family) -> bool {
 struct Claim<'a> {
     family: &'a Family,
     plan: MergePlan,
+    /// The tables that the plan was made of.
+    version: Arc<Version>,
     /// Level and table.
     inputs: Vec<(u8, Arc<TableMeta>)>,
 }
@@ -132,6 +142,7 @@ impl<'a> Claim<'a> {
         Ok(Some(Self {
             family,
             plan,
+            version,
             inputs,
         }))
     }

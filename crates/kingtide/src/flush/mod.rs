@@ -15,7 +15,7 @@ use kingtide_base::KeyOrder;
 use kingtide_collections::{Memtable, MergeCursor};
 
 use crate::{
-    compaction::filter::VersionFilter,
+    compaction::{below::exists_below, filter::VersionFilter},
     engine::Engine,
     error::Result,
     family::Family,
@@ -61,14 +61,20 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
     let Some(memory) = current.sealed.last().map(Arc::clone) else {
         return Ok(false);
     };
-    let is_bottom = current.version.is_empty();
+    let version = Arc::clone(&current.version);
+    let is_bottom = version.is_empty();
     // Held no longer than needed: whoever holds it keeps the memtable from being used again.
     drop(current);
     if family.is_dropped() {
         return Ok(false);
     }
     secure_log(engine, &memory)?;
-    let mut filter = version_filter(engine, &family.order, is_bottom);
+    let mut filter = version_filter(engine, &family.order, is_bottom).with_lookup(exists_below(
+        &engine.files,
+        family,
+        version,
+        0,
+    ));
     let output = write_memtable(&engine.files, family, &memory.table, &mut filter)?;
     if let Err(error) = engine.install_flush(family, &memory, &output) {
         if family.is_dropped() {

@@ -1,5 +1,7 @@
 //! Transactions: reads at a view, writes buffered until commit, own writes seen first.
 
+mod single_delete;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use kingtide_base::{EntryKind, SeqNo, limits};
