@@ -367,3 +367,6 @@ pub(crate) fn call_put_off() {
             .call(&call.family, call.sequence, call.operations.as_ref());
     }
 }
+
+#[cfg(test)]
+mod tests;
