@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Db, Snapshot};
 use crate::{
     error::{Error, ErrorKind, Result},
-    options::{IsolationLevel, TransactionOptions},
+    options::TransactionOptions,
     snapshot::ListedSnapshot,
     txn::{Transaction, acquire},
 };
@@ -82,7 +82,7 @@ impl Db {
                 "the snapshot belongs to another open database",
             ));
         }
-        if !has_one_view(options.isolation) {
+        if !options.isolation.has_one_view() {
             return Err(Error::invalid(format!(
                 "a transaction at {:?} has a view of its own for each operation: begin it without a snapshot",
                 options.isolation
@@ -108,11 +108,6 @@ impl Db {
     fn handle_to(&self, listed: Arc<ListedSnapshot>) -> Snapshot {
         Snapshot::new(Arc::clone(self.engine()), listed)
     }
-}
-
-/// True for the levels at which all reads of a transaction see one state.
-fn has_one_view(level: IsolationLevel) -> bool {
-    level != IsolationLevel::ReadCommitted
 }
 
 fn check_name(name: &str) -> Result<()> {

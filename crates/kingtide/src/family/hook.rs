@@ -65,7 +65,7 @@ pub enum CommitOperation<'a> {
     RangeDelete {
         /// The first key of the range.
         start: &'a [u8],
-        /// The end of the range, which is not in it.
+        /// The end of the range, which is not in it; empty when the range has no end.
         end: &'a [u8],
     },
 }

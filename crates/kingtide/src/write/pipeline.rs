@@ -273,8 +273,7 @@ impl Pipeline {
         // Before the append: a long record begins here and may end in a later segment.
         let (segment, start) = (state.log.tail.segment(), state.log.tail.position());
         let durable = self.order.durable();
-        let appended = writes.append_to(&mut state.log.tail, sequence, durable);
-        let end = match appended {
+        let end = match writes.append_to(&mut state.log.tail, sequence, durable) {
             Ok(end) => end,
             Err(error) => return Err(self.append_failed(state, &error.to_string())),
         };
