@@ -87,7 +87,7 @@ mod wal;
 mod write;
 
 pub use db::{Db, Snapshot, VerifyReport};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Conflict, ConflictAccess, Error, ErrorKind, Result};
 pub use family::{
     ColumnFamily,
     hook::{CommitEvent, CommitHook, CommitOperation},
@@ -100,7 +100,7 @@ pub use options::{
 };
 pub use read::{Entries, Iter, Value};
 pub use stats::{FamilyStats, LevelStats, SnapshotStats, Stats};
-pub use txn::Transaction;
+pub use txn::{AbortHandle, RetryOptions, Transaction};
 
 // The thread rules of the crate's documentation.
 const _: () = {
@@ -110,6 +110,7 @@ const _: () = {
     is_shared::<ColumnFamily>();
     is_shared::<Snapshot>();
     is_shared::<Value>();
+    is_shared::<AbortHandle>();
     is_sent::<Transaction>();
     is_sent::<Iter>();
     is_sent::<Entries>();

@@ -7,6 +7,7 @@
 //! | `close` | nothing is lost |
 //! | `snapshot`, `named_snapshot` | views of the past, with and without names |
 //! | `hooks` | commit hooks |
+//! | `retry` | work that is done again after conflicts |
 //! | `single_delete` | deletes of keys that were put once |
 //! | `verify` | every byte checked |
 
@@ -16,6 +17,7 @@ mod hooks;
 mod named_snapshot;
 mod open;
 mod recover;
+mod retry;
 mod single_delete;
 mod snapshot;
 mod statistics;
