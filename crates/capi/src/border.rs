@@ -9,6 +9,7 @@ use std::{
     ffi::{CString, c_char, c_int},
     panic::{AssertUnwindSafe, catch_unwind},
     ptr,
+    thread::LocalKey,
 };
 
 use kingtide::{Conflict, Error, ErrorKind};
@@ -218,6 +219,8 @@ thread_local! {
     };
     /// Callbacks of the user that this thread is inside of.
     static CALLBACKS: Cell<u32> = const { Cell::new(0) };
+    /// Commit hooks that this thread is inside of.
+    static HOOKS: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Keeps a failure for `kt_last_error_*` of this thread.
@@ -307,22 +310,52 @@ pub(crate) fn answer_with<T>(
     }
 }
 
-/// Marks this thread as inside a callback for as long as it lives.
-pub(crate) struct InCallback(());
+macro_rules! inside {
+    ($($(#[$doc:meta])* $name:ident = $depth:ident),+ $(,)?) => {$(
+        $(#[$doc])*
+        pub(crate) struct $name(());
 
-impl InCallback {
-    #[inline]
-    pub(crate) fn enter() -> Self {
-        let _ = CALLBACKS.try_with(|depth| depth.set(depth.get() + 1));
-        Self(())
-    }
+        impl $name {
+            #[inline]
+            pub(crate) fn enter() -> Self {
+                // A thread that is ending keeps no depth: nothing is refused then.
+                let _ = $depth.try_with(|depth| depth.set(depth.get() + 1));
+                Self(())
+            }
+        }
+
+        impl Drop for $name {
+            #[inline]
+            fn drop(&mut self) {
+                let _ = $depth.try_with(|depth| depth.set(depth.get().saturating_sub(1)));
+            }
+        }
+    )+};
 }
 
-impl Drop for InCallback {
-    #[inline]
-    fn drop(&mut self) {
-        let _ = CALLBACKS.try_with(|depth| depth.set(depth.get().saturating_sub(1)));
+inside!(
+    /// Marks this thread as inside a comparator, or a callback like it, for as long as it lives.
+    InCallback = CALLBACKS,
+    /// Marks this thread as inside a commit hook for as long as it lives.
+    InHook = HOOKS,
+);
+
+fn refuse_inside(depth: &'static LocalKey<Cell<u32>>) -> Outcome<()> {
+    if depth.try_with(Cell::get).unwrap_or(0) == 0 {
+        return Ok(());
     }
+    Err(Failure::new(
+        code::BUSY,
+        "called from inside a callback, which this call would wait for",
+    ))
+}
+
+/// Refuses, inside a commit hook, what waits for all calls: closing.
+///
+/// # Errors
+/// `TDB_ERR_BUSY`.
+pub(crate) fn not_in_hook() -> Outcome<()> {
+    refuse_inside(&HOOKS)
 }
 
 /// Refuses, inside a comparator, what may wait for the caller of the comparator.
@@ -330,12 +363,5 @@ impl Drop for InCallback {
 /// # Errors
 /// `TDB_ERR_BUSY`.
 pub(crate) fn not_in_callback() -> Outcome<()> {
-    let depth = CALLBACKS.try_with(Cell::get).unwrap_or(0);
-    if depth > 0 {
-        return Err(Failure::new(
-            code::BUSY,
-            "called from inside a callback, which this call would wait for",
-        ));
-    }
-    Ok(())
+    refuse_inside(&CALLBACKS)
 }

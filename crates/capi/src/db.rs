@@ -16,7 +16,7 @@ use kingtide::{Db, Options};
 
 use crate::{
     alloc::initialise_by_itself,
-    border::{Failure, Outcome, answer, answer_with, code, not_in_callback},
+    border::{Failure, Outcome, answer, answer_with, code, not_in_callback, not_in_hook},
     comparator::Registered,
     config::{database_options, unified_sync},
     log::{self, Level},
@@ -105,6 +105,7 @@ fn create_directory(path: &Path) -> Outcome<()> {
 pub extern "C" fn tidesdb_close(db: DatabaseHandle) -> c_int {
     answer(|| {
         not_in_callback()?;
+        not_in_hook()?;
         let database = DATABASES
             .remove(db.number())
             .map_err(|refused| Failure::handle("db", refused))?;

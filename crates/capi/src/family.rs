@@ -2,7 +2,7 @@
 
 use std::{
     ffi::{c_char, c_int},
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
 
 use kingtide::{BUILT_IN_COMPARATORS, ColumnFamily, ErrorKind, limits};
@@ -12,7 +12,7 @@ use crate::{
     border::{Failure, Outcome, answer, answer_with, code, not_in_callback},
     config::family_options,
     objects::{Database, DatabaseHandle, FAMILIES, Family, FamilyHandle, lock, no_handle},
-    pointer::{In, Out, Text},
+    pointer::{Context, In, Out, Text},
     types::FamilyConfig,
 };
 
@@ -45,8 +45,15 @@ pub extern "C" fn tidesdb_create_column_family(
             ));
         }
         let _changes = lock(&database.family_changes);
-        database.db.create_family(name, options)?;
-        Ok(())
+        let family = database.db.create_family(name, options)?;
+        if config.commit_hook_fn.is_none() {
+            return Ok(());
+        }
+        // Nobody has the family's handle yet; who commits at once through another way is not told.
+        let handle = adopt(&database, name, family)?;
+        FamilyHandle::from_number(handle)
+            .get()?
+            .set_hook(config.commit_hook_fn, Context(config.commit_hook_ctx))
     })
 }
 
@@ -169,6 +176,7 @@ fn adopt(database: &Arc<Database>, name: &str, family: ColumnFamily) -> Outcome<
     let object = Family {
         family,
         database: Arc::clone(database),
+        hook: Mutex::new(None),
     };
     let handle = FAMILIES.insert(Arc::new(object)).ok_or_else(no_handle)?;
     families.insert(name.to_owned(), handle);

@@ -7,7 +7,7 @@
 //! | `pointer` | what C promises about pointers, as types; nearly all unsafe code |
 //! | `alloc` | memory that callers free |
 //! | `types`, `config`, `ini` | structs, their defaults and meaning, and files of them |
-//! | `db`, `family`, `txn`, `iter`, `comparator`, `maintenance`, `stats`, `log`, `objstore` | the compatible functions |
+//! | `db`, `family`, `txn`, `iter`, `comparator`, `hook`, `maintenance`, `stats`, `log`, `objstore` | the compatible functions |
 //! | `kt` | the additions |
 //!
 //! What each function does for its callers is told in the headers (`include/`) and in docs/abi.md. The functions here
@@ -23,6 +23,7 @@ mod config;
 mod db;
 mod family;
 mod handle;
+mod hook;
 mod ini;
 mod iter;
 pub mod kt;

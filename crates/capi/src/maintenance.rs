@@ -7,27 +7,11 @@ use crate::{
     family::is_missing,
     objects::{DatabaseHandle, FamilyHandle},
     pointer::{Bytes, In, Out, Text},
-    types::{CommitHookFn, FamilyConfig},
+    types::FamilyConfig,
 };
 
 fn not_yet(what: &'static str) -> Failure {
     Failure::new(code::UNKNOWN, format!("{what} is not there yet"))
-}
-
-/// Tells a function of the commits of a family.
-#[unsafe(no_mangle)]
-pub extern "C" fn tidesdb_cf_set_commit_hook(
-    cf: FamilyHandle,
-    hook: CommitHookFn,
-    _ctx: crate::pointer::Context,
-) -> c_int {
-    answer(|| {
-        cf.get()?;
-        if hook.is_none() {
-            return Ok(());
-        }
-        Err(not_yet("a commit hook"))
-    })
 }
 
 /// Merges everything in a family to its last level.

@@ -18,8 +18,9 @@ use crate::{
     handle::{Held, Refused, Table},
     iter::Cursor,
     kt::{snapshot::NamedSnapshot, txn::Abort},
-    pointer::Out,
+    pointer::{Context, Out},
     txn::Work,
+    types::CommitHook,
 };
 
 /// An open database.
@@ -60,6 +61,8 @@ impl Database {
 pub(crate) struct Family {
     pub(crate) family: ColumnFamily,
     pub(crate) database: Arc<Database>,
+    /// As the user gave it.
+    pub(crate) hook: Mutex<Option<(CommitHook, Context)>>,
 }
 
 pub(crate) static DATABASES: Table<Arc<Database>> = Table::new(0);

@@ -323,6 +323,13 @@ impl Text {
 #[derive(Clone, Copy, Debug)]
 pub struct Context(pub(crate) *mut c_void);
 
+impl Context {
+    /// As a whole, so that a closure takes all of it and not the pointer alone.
+    pub(crate) fn for_call(self) -> Self {
+        self
+    }
+}
+
 // SAFETY: never dereferenced here; the header says that callbacks are called from any thread.
 unsafe impl Send for Context {}
 // SAFETY: as above.

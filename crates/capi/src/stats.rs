@@ -37,6 +37,7 @@ pub(crate) fn config_of(family: &Family) -> FamilyConfig {
         config.comparator_fn_cached = order.function() as *mut c_void;
         config.comparator_ctx_cached = order.context.0;
     }
+    (config.commit_hook_fn, config.commit_hook_ctx) = family.hook();
     config
 }
 

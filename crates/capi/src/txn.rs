@@ -307,7 +307,14 @@ pub extern "C" fn tidesdb_txn_single_delete(
     key: Bytes,
     key_size: usize,
 ) -> c_int {
-    tidesdb_txn_delete(txn, cf, key, key_size)
+    answer(|| {
+        let key = key.key(key_size)?;
+        let mut held = txn.hold()?;
+        let work = &mut **held;
+        let family = work.families.get(cf, &work.database)?;
+        let outcome = work.transaction.single_delete(family, key);
+        outcome.map_err(|error| work.failure(error))
+    })
 }
 
 /// Commits.

@@ -10,7 +10,10 @@ pub type ComparatorFn =
     Option<unsafe extern "C" fn(*const u8, usize, *const u8, usize, Context) -> c_int>;
 
 /// Told of the operations of one commit in one family.
-pub type CommitHookFn = Option<unsafe extern "C" fn(*const CommitOp, c_int, u64, Context) -> c_int>;
+pub type CommitHook = unsafe extern "C" fn(*const CommitOp, c_int, u64, Context) -> c_int;
+
+/// A hook or null.
+pub type CommitHookFn = Option<CommitHook>;
 
 /// `tidesdb_objstore_config_t`.
 #[repr(C)]

@@ -123,6 +123,21 @@ fn misuse_is_answered_with_an_error() {
     check_program("misuse.c", &[]);
 }
 
+#[test]
+fn commit_hooks() {
+    check_program("hooks.c", &[]);
+}
+
+#[test]
+fn additions_of_kingtide_h() {
+    check_program("additions.c", &[]);
+}
+
+#[test]
+fn settings_in_files() {
+    check_program("ini.c", &[]);
+}
+
 /// A header without its comments.
 fn without_comments(path: &str) -> String {
     let text = fs::read_to_string(manifest_directory().join(path)).expect("a header of the crate");

@@ -41,7 +41,7 @@ pub extern "C" fn kt_snapshot_create(
             database.db.snapshot()?
         } else {
             let name = name.name(NAME_BYTES_MAX, "name")?;
-            return Err(Failure::new(code::UNKNOWN, format!("{name}: later")));
+            database.db.named_snapshot(name)?
         };
         place.set(adopt(database, taken)?);
         Ok(())
@@ -59,7 +59,7 @@ pub extern "C" fn kt_snapshot_find(
         let place = handle_place(snapshot, SnapshotHandle::NULL, "snapshot")?;
         let database = db.get()?;
         let name = name.name(NAME_BYTES_MAX, "name")?;
-        let found = database.check_open().map(|()| None::<Snapshot>)?;
+        let found = database.db.find_snapshot(name)?;
         let found = found.ok_or_else(|| {
             Failure::new(
                 code::NOT_FOUND,

@@ -84,7 +84,7 @@ pub extern "C" fn kt_txn_begin(
             if !Arc::ptr_eq(&snapshot.database, &database) {
                 return Err(Failure::invalid("snapshot: belongs to another database"));
             }
-            return Err(Failure::new(crate::border::code::UNKNOWN, "later"));
+            database.db.begin_at(&snapshot.snapshot, options)?
         };
         place.set(adopt(database, transaction)?);
         Ok(())
