@@ -440,6 +440,7 @@ fn savepoints_nest_move_and_are_released() {
 #[test]
 fn savepoints_agree_with_a_stack_of_maps() {
     use std::collections::BTreeMap;
+    type Map = BTreeMap<Vec<u8>, Vec<u8>>;
     let mut seed: u64 = 0x5AFE;
     let mut below = |bound: u64| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -448,8 +449,8 @@ fn savepoints_agree_with_a_stack_of_maps() {
     for _ in 0..30 {
         let (db, family) = database();
         let mut t = db.begin().unwrap();
-        let mut now: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
-        let mut saved: Vec<(String, BTreeMap<Vec<u8>, Vec<u8>>)> = Vec::new();
+        let mut now: Map = BTreeMap::new();
+        let mut saved: Vec<(String, Map)> = Vec::new();
         for step in 0..200_u64 {
             let key = below(40).to_be_bytes().to_vec();
             match below(10) {
@@ -479,9 +480,8 @@ fn savepoints_agree_with_a_stack_of_maps() {
             let found = t.get(&family, &probe).unwrap().map(|value| value.to_vec());
             assert_eq!(found.as_ref(), now.get(&probe[..]));
         }
-        let seen = |iter: kingtide::Iter| -> BTreeMap<Vec<u8>, Vec<u8>> {
-            iter.entries().map(|entry| entry.unwrap()).collect()
-        };
+        let seen =
+            |iter: kingtide::Iter| -> Map { iter.entries().map(|entry| entry.unwrap()).collect() };
         assert_eq!(seen(t.iter(&family, IterOptions::default()).unwrap()), now);
         t.commit().unwrap();
         assert_eq!(seen(db.iter(&family, IterOptions::default()).unwrap()), now);
