@@ -213,13 +213,12 @@ fn access<T>(outcome: Result<T>) -> Option<ConflictAccess> {
         .and_then(|error| error.conflict().map(|conflict| conflict.access))
 }
 
-type Read = fn(&mut ReadSet, &Arc<Family>) -> Result<()>;
-
 /// Goal: keys and ranges that were read conflict with later commits and only with those, in both steps. Method: one
 /// commit before or after the snapshot, before or between the steps, in the active memtable or a sealed one.
 #[test]
 fn what_was_read_conflicts_with_later_commits() {
     use std::ops::Bound::{Excluded, Included};
+    type Read = fn(&mut ReadSet, &Arc<Family>) -> Result<()>;
     let cases: [(Read, _); 3] = [
         (
             |reads, family| reads.add_point(family, b"key"),
