@@ -804,3 +804,37 @@ fn an_idle_transaction_keeps_its_versions_and_nothing_more() {
     assert_eq!(entries, u64::from(keys) + 1);
     db.close().unwrap();
 }
+
+/// Goal: the levels below repeatable read remember nothing, and a transaction that is used again allocates nothing.
+/// Method: allocations of this thread are counted, over transactions of one put, begun anew and reset.
+#[test]
+fn small_transactions_allocate_nothing_after_the_first() {
+    for level in [
+        IsolationLevel::ReadUncommitted,
+        IsolationLevel::ReadCommitted,
+    ] {
+        // The world in memory allocates for its files.
+        let directory = tempfile::tempdir().unwrap();
+        let db = Db::open(directory.path(), Options::default()).unwrap();
+        let unsynced = FamilyOptions {
+            sync: SyncMode::None,
+            ..FamilyOptions::default()
+        };
+        let family = db.create_family("f", unsynced).unwrap();
+        let mut reused = db.begin_with(at(level)).unwrap();
+        let mut put = |number: u32| {
+            let mut begun = db.begin_with(at(level)).unwrap();
+            begun.put(&family, &number.to_be_bytes(), b"v").unwrap();
+            begun.commit().unwrap();
+            drop(begun);
+            reused.put(&family, &number.to_be_bytes(), b"w").unwrap();
+            reused.commit().unwrap();
+            reused.reset().unwrap();
+        };
+        // The first ones make what is kept, in the memtable too.
+        (0..100).for_each(&mut put);
+        let counted = allocation_counter::measure(|| (100..200).for_each(&mut put));
+        assert_eq!(counted.count_total, 0, "{level:?}: {counted:?}");
+        db.close().unwrap();
+    }
+}
