@@ -34,11 +34,38 @@ pub enum Compression {
 
 /// What a transaction sees of others. See docs/isolation.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
 pub enum IsolationLevel {
+    /// Each operation reads the newest committed state. For compatibility: writes are buffered until the commit, so
+    /// that nothing uncommitted is ever read, and it behaves like read committed.
+    ReadUncommitted = 0,
     /// Each operation reads the newest committed state.
-    ReadCommitted,
-    /// All reads see the state at the beginning; the first committer of a key wins.
-    Snapshot,
+    ReadCommitted = 1,
+    /// All reads see the state at the beginning. A commit conflicts if a key that was written or found here was written
+    /// by another transaction meanwhile.
+    RepeatableRead = 2,
+    /// All reads see the state at the beginning; the first committer of a key wins. Reads are not checked.
+    Snapshot = 3,
+    /// As if the transactions at this level had run one after the other: a commit conflicts if anything that it read,
+    /// found or not, was changed meanwhile, in single keys and in ranges.
+    Serializable = 4,
+}
+
+impl IsolationLevel {
+    /// Every level, the weakest first.
+    pub const ALL: [Self; 5] = [
+        Self::ReadUncommitted,
+        Self::ReadCommitted,
+        Self::RepeatableRead,
+        Self::Snapshot,
+        Self::Serializable,
+    ];
+
+    /// True when all reads see the state at the beginning: from repeatable read up.
+    #[must_use]
+    pub fn has_one_view(self) -> bool {
+        self >= Self::RepeatableRead
+    }
 }
 
 /// Settings of a database, given at every open.
@@ -72,6 +99,9 @@ pub struct Options {
     /// Bytes of all families' memtables. Writers wait for flushing when those that are full already, and wait to be
     /// written, take more than half; one is always allowed. 0 means 32 MiB. Default: 0.
     pub memory_bytes_max: usize,
+    /// Bytes that one transaction may hold: its writes, and at the levels that remember reads these as well. What would
+    /// go beyond is refused as `MemoryLimit`. 0 means the most that there may be, 3 GiB. Default: 0.
+    pub transaction_bytes_max: usize,
     /// Orders of keys that families of this database use, besides the built-in ones. Must hold every order that an
     /// existing family names.
     pub comparators: Vec<ComparatorRef>,
@@ -89,6 +119,7 @@ impl Default for Options {
             block_cache_bytes: 64 << 20,
             open_tables_max: 256,
             memory_bytes_max: 0,
+            transaction_bytes_max: 0,
             comparators: Vec::new(),
             env: None,
         }
@@ -106,6 +137,7 @@ impl fmt::Debug for Options {
             .field("block_cache_bytes", &self.block_cache_bytes)
             .field("open_tables_max", &self.open_tables_max)
             .field("memory_bytes_max", &self.memory_bytes_max)
+            .field("transaction_bytes_max", &self.transaction_bytes_max)
             .field("comparators", &comparators)
             .finish_non_exhaustive()
     }
@@ -248,6 +280,9 @@ pub struct TransactionOptions {
     pub isolation: IsolationLevel,
     /// The durability of its commit; the strictest mode among the families it touches when `None`. Default: `None`.
     pub sync: Option<SyncMode>,
+    /// How long it may take, from its beginning or reset on: afterwards every call on it answers `Aborted`, except
+    /// rollback and reset. No limit when `None`. Default: `None`.
+    pub timeout: Option<Duration>,
 }
 
 impl Default for TransactionOptions {
@@ -255,6 +290,7 @@ impl Default for TransactionOptions {
         Self {
             isolation: IsolationLevel::ReadCommitted,
             sync: None,
+            timeout: None,
         }
     }
 }

@@ -16,12 +16,14 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `arrivals` | what came after a place, in the order in which it came |
 //! | `insert` | from operations to published entries |
 //! | `sources` | the list of runs and skip lists, growing while it is read |
 //! | `cursor` | walking one source |
 //! | `merge` | which sources to merge, and the exchange |
 //! | `ranges` | range tombstones: a chain through the arena, and the fragments that readers share |
 
+mod arrivals;
 mod cursor;
 mod insert;
 mod merge;
@@ -42,6 +44,7 @@ use crate::{
     skip_list::SkipList,
 };
 
+use arrivals::Marks;
 use insert::Writer;
 use ranges::RangeDeletes;
 use sources::{Source, SourceList};
@@ -88,6 +91,7 @@ pub struct Memtable {
     index: Option<HashIndex>,
     sources: SourceList,
     ranges: RangeDeletes,
+    marks: Marks,
     writer: Mutex<Writer>,
     /// Held by whoever merges, so that there is one.
     merging: Mutex<()>,
@@ -137,6 +141,7 @@ impl Memtable {
         Self {
             list_entries,
             order,
+            marks: Marks::new(bytes),
             arena,
             index,
             sources: SourceList::new(Source::List(Arc::clone(&list))),

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use kingtide_base::EntryKind;
 use kingtide_format::Op;
 
-use super::{Transaction, check_key};
+use super::{Transaction, writes::check_key};
 use crate::{
     error::{Error, Result},
     family::ColumnFamily,

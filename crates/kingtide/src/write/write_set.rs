@@ -67,6 +67,8 @@ pub(crate) struct Section {
     ranges: Vec<u32>,
     /// The operations on keys that count beside the range deletes, made by `prepare`; `None` without range deletes.
     surviving: Option<Vec<u32>>,
+    /// The keys of all range deletes together, made by `prepare`.
+    deleted: Fragments,
     lookup: RefCell<Lookup>,
     /// Scratch for the section's header.
     header: Vec<u8>,
@@ -92,6 +94,7 @@ impl Section {
             index: Vec::new(),
             ranges: Vec::new(),
             surviving: None,
+            deleted: Fragments::default(),
             lookup: RefCell::default(),
             header: Vec::with_capacity(HEADROOM_BYTES),
         }
@@ -107,6 +110,7 @@ impl Section {
             .shrink_to(RECYCLED_BYTES_MAX / size_of::<OpIndex>());
         self.ranges.clear();
         self.surviving = None;
+        self.deleted = Fragments::default();
         let lookup = self.lookup.get_mut();
         lookup.newest.clear();
         lookup.indexed = 0;
@@ -160,6 +164,11 @@ impl Section {
     /// The ranges that are deleted: start and end (empty: no end), in the order in which they were made.
     pub(crate) fn ranges(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
         self.ranges.iter().map(|index| self.range(*index))
+    }
+
+    /// The keys of all range deletes together, once they are prepared.
+    pub(crate) fn deleted(&self) -> &Fragments {
+        &self.deleted
     }
 
     fn range(&self, index: u32) -> (&[u8], &[u8]) {
@@ -301,12 +310,44 @@ impl Section {
         });
     }
 
+    /// Takes back all operations but the first `mark.ops`.
+    fn truncate_to(&mut self, mark: &SectionMark) {
+        self.arena_bytes = mark.arena_bytes;
+        self.run = None;
+        self.buffer.truncate(mark.buffer_bytes);
+        self.index.truncate(mark.ops);
+        let ranges = self
+            .ranges
+            .partition_point(|index| (*index as usize) < mark.ops);
+        self.ranges.truncate(ranges);
+        // Operations that were replaced by those taken back are the newest again: built anew on the next read.
+        let lookup = self.lookup.get_mut();
+        lookup.newest.clear();
+        lookup.indexed = 0;
+        lookup.covered = Fragments::default();
+        lookup.covering = 0;
+    }
+
     fn make_header(&mut self) {
         self.header.clear();
         let ops_bytes = (self.buffer.len() - HEADROOM_BYTES) as u64;
         let op_count = self.index.len() as u32;
         write_section_header(&mut self.header, self.family.id, op_count, ops_bytes);
     }
+}
+
+/// A state of a write set to which it can go back.
+#[derive(Debug)]
+pub(crate) struct WriteMark {
+    sections: Vec<SectionMark>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct SectionMark {
+    ops: usize,
+    buffer_bytes: usize,
+    arena_bytes: usize,
 }
 
 /// The operations of one transaction.
@@ -406,6 +447,36 @@ impl WriteSet {
             .find(|section| Arc::ptr_eq(&section.family, family))
     }
 
+    /// Bytes that the operations take, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The present state.
+    pub(crate) fn mark(&self) -> WriteMark {
+        let mark = |section: &Section| SectionMark {
+            ops: section.index.len(),
+            buffer_bytes: section.buffer.len(),
+            arena_bytes: section.arena_bytes,
+        };
+        WriteMark {
+            sections: self.sections().map(mark).collect(),
+            bytes: self.bytes,
+        }
+    }
+
+    /// Takes back all operations that were appended since `mark`, which was made in this life.
+    pub(crate) fn truncate_to(&mut self, mark: &WriteMark) {
+        for section in &mut self.sections[mark.sections.len()..self.used] {
+            section.clear();
+        }
+        self.used = mark.sections.len();
+        for (section, mark) in self.sections.iter_mut().zip(&mark.sections) {
+            section.truncate_to(mark);
+        }
+        self.bytes = mark.bytes;
+    }
+
     /// Forgets everything, keeping the memory for the next transaction.
     pub(crate) fn clear(&mut self) {
         for section in &mut self.sections[..self.used] {
@@ -422,10 +493,12 @@ impl WriteSet {
     pub(super) fn prepare(&mut self) {
         for section in &mut self.sections[..self.used] {
             section.make_header();
-            section.surviving = match section.ranges.is_empty() {
-                true => None,
-                false => surviving(&section.family.order, section.plain()),
-            };
+            if !section.ranges.is_empty() {
+                let order = &section.family.order;
+                let surviving = surviving(order, section.plain());
+                let deleted = covered_places(order, section.plain());
+                (section.surviving, section.deleted) = (surviving, deleted);
+            }
             let count = section.surviving_count();
             if count >= limits::RUN_ENTRIES_MIN {
                 section.run = Some(PreparedRun::sort(&section.family.order, count, |place| {
