@@ -199,7 +199,7 @@ fn newer_versions_are_refused_as_such() {
             ..
         })
     ));
-    assert_eq!(KlogFooter::TAIL.version, 1);
+    assert_eq!(KlogFooter::TAIL.version, 2);
 }
 
 #[test]

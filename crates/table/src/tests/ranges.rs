@@ -100,7 +100,9 @@ fn the_end_behind_the_longest_key_is_that_key() {
 #[test]
 fn levels_are_walked_over_tables_that_touch() {
     let world = World::new();
-    let parts: [(&[&[u8]], &[u8], &[u8]); 3] = [
+    /// Keys, start and end of a range delete.
+    type Part<'a> = (&'a [&'a [u8]], &'a [u8], &'a [u8]);
+    let parts: [Part<'_>; 3] = [
         (&[b"a", b"b"], b"b", b"d"),
         (&[], b"d", b"f"),
         (&[b"f", b"g"], b"g", b"k"),
