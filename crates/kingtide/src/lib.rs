@@ -66,6 +66,7 @@
 //! a time: a second open, by this process or another, is refused as [`ErrorKind::Locked`].
 
 mod background;
+mod backup;
 mod compaction;
 mod db;
 mod engine;
@@ -85,6 +86,7 @@ mod version;
 mod wal;
 mod write;
 
+pub use backup::BackupReport;
 pub use db::{Db, Snapshot, VerifyReport};
 pub use error::{Error, ErrorKind, Result};
 pub use family::ColumnFamily;

@@ -156,10 +156,7 @@ impl Directory for MemoryDirectory {
         let mut state = self.world.state.lock();
         state.begin(Access::Mutate)?;
         let node = find(&state, self.node, name)?.ok_or_else(no_such_file)?;
-        let below = state
-            .tree
-            .names(node)
-            .ok_or(io::ErrorKind::NotADirectory)?;
+        let below = state.tree.names(node).ok_or(io::ErrorKind::NotADirectory)?;
         if below.iter().next().is_some() {
             return Err(io::ErrorKind::DirectoryNotEmpty.into());
         }

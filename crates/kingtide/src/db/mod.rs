@@ -6,8 +6,10 @@
 //! | `families` | create, drop, rename, clone, flush |
 //! | `close` | nothing is lost |
 //! | `snapshot` | named views of the past |
+//! | `backup` | checkpoints and backups |
 //! | `verify` | every byte checked |
 
+mod backup;
 mod close;
 mod families;
 mod open;
