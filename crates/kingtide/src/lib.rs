@@ -88,7 +88,7 @@ mod write;
 
 pub use backup::BackupReport;
 pub use db::{Db, Snapshot, VerifyReport};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Conflict, ConflictAccess, Error, ErrorKind, Result};
 pub use family::ColumnFamily;
 pub use kingtide_base::{
     BUILT_IN_COMPARATORS, Comparator, ComparatorRef, Corruption, SeqNo, limits,
@@ -98,7 +98,7 @@ pub use options::{
 };
 pub use read::{Entries, Iter, Value};
 pub use stats::{FamilyStats, LevelStats, Stats};
-pub use txn::Transaction;
+pub use txn::{AbortHandle, RetryOptions, Transaction};
 
 // The thread rules of the crate's documentation.
 const _: () = {
@@ -108,6 +108,7 @@ const _: () = {
     is_shared::<ColumnFamily>();
     is_shared::<Snapshot>();
     is_shared::<Value>();
+    is_shared::<AbortHandle>();
     is_sent::<Transaction>();
     is_sent::<Iter>();
     is_sent::<Entries>();
