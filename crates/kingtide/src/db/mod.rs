@@ -14,6 +14,7 @@ mod backup;
 mod close;
 mod families;
 mod open;
+mod range_delete;
 mod recover;
 mod retry;
 mod snapshot;
