@@ -77,7 +77,11 @@ fn fill(db: &Db, families: &[ColumnFamily], random: &mut Random, count: usize) {
         let mut transaction = db.begin().unwrap();
         for family in families {
             let key = format!("key {:03}", random.below(150)).into_bytes();
-            if random.one_in(5) {
+            if random.one_in(20) {
+                let end = format!("key {:03}", random.below(150)).into_bytes();
+                let (start, end) = (key.clone().min(end.clone()), key.max(end));
+                transaction.delete_range(family, &start, &end).unwrap();
+            } else if random.one_in(5) {
                 transaction.delete(family, &key).unwrap();
             } else {
                 let value = random.bytes(1 + step % 7 * 80);
@@ -655,5 +659,29 @@ fn of_several_copies_to_one_target_one_succeeds() {
     assert!(strays(&env).iter().all(|path| path.starts_with(TARGET)));
     let copy = Db::open(TARGET, existing(env)).unwrap();
     assert_eq!(content(&copy), content(&db));
+    check_whole(&copy);
+}
+
+/// Goal: range deletes that are only in memory are in the copy, with and without an end, and later ones are not. Method:
+/// tables below them; the keys that are left.
+#[test]
+fn range_deletes_in_memory_are_copied() {
+    let env = MemoryEnv::new(14);
+    let db = Db::open(SOURCE, options(env.clone())).unwrap();
+    let families = ["bounded", "unbounded"].map(|name| db.create_family(name, small()).unwrap());
+    for family in &families {
+        for key in [&b"a"[..], b"b", b"c", b"\xff\xff"] {
+            db.put(family, key, b"v").unwrap();
+        }
+        db.flush(family).unwrap();
+    }
+    db.delete_range(&families[0], b"b", b"c").unwrap();
+    db.delete_prefix(&families[1], b"\xff").unwrap();
+    let expected = content(&db);
+    assert_eq!(expected.len(), 6);
+    db.checkpoint(TARGET).unwrap();
+    db.delete_prefix(&families[0], b"").unwrap();
+    let copy = Db::open(TARGET, existing(env)).unwrap();
+    assert_eq!(content(&copy), expected);
     check_whole(&copy);
 }

@@ -10,7 +10,6 @@
 //! A crash before 5 leaves a work directory that no one takes for a database, and that the next attempt for the same
 //! target removes. Nothing of the source is written or changed. What is prepared but not committed is not in the copy.
 
-mod bounded;
 mod point;
 mod target;
 mod transfer;
@@ -18,12 +17,11 @@ mod transfer;
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use kingtide_base::{FileId, KeyOrder, SeqNo};
-use kingtide_collections::MergeCursor;
+use kingtide_collections::Memtable;
 use kingtide_env::Directory;
 use kingtide_format::{Edit, TableMeta, ValueFileMeta};
 
 use self::{
-    bounded::Bounded,
     point::{Pinned, Point},
     target::Target,
     transfer::Transfer,
@@ -33,9 +31,9 @@ use crate::{
     engine::Engine,
     error::{Error, ErrorKind, Result},
     files::Files,
+    flush::{MemoryPass, write_memtables},
     manifest::{Manifest, ManifestState},
-    memtable::Memory,
-    output::{Output, TableWriter},
+    output::Output,
 };
 
 /// Tables of the copy that are kept open while they are verified.
@@ -162,20 +160,24 @@ fn write_memories(engine: &Engine, files: &Files, point: &mut Point) -> Result<V
 
 fn write_memory(engine: &Engine, files: &Files, pinned: &Pinned, last: SeqNo) -> Result<Output> {
     let family = &pinned.family;
-    let is_filled = |memory: &&Arc<Memory>| !memory.table.is_empty();
-    let cursors = pinned.memories.iter().filter(is_filled);
-    let cursors: Vec<_> = cursors.flat_map(|memory| memory.table.cursors()).collect();
-    if cursors.is_empty() {
+    let memtables = pinned.memories.iter().map(|memory| &memory.table);
+    let memtables: Vec<_> = memtables.filter(is_filled).cloned().collect();
+    if memtables.is_empty() {
         return Ok(Output::default());
     }
-    let mut cursor = Bounded::new(MergeCursor::new(family.order.clone(), cursors), last);
     // Nobody has a snapshot of the copy yet.
     let boundaries = vec![last];
     let is_bottom = pinned.version.is_empty();
     let mut filter = VersionFilter::new(family.order.clone(), boundaries, is_bottom, engine.now());
     let is_cancelled = || engine.check_open().is_err();
-    let writer = TableWriter::new(files, family, u64::MAX);
-    let output = writer.write(&mut cursor, &mut filter, &is_cancelled)?;
+    let mut older = pinned.version.tables().map(|(_, meta)| &**meta);
+    let pass = MemoryPass {
+        family,
+        memtables: &memtables,
+        last,
+        older: &mut older,
+    };
+    let output = write_memtables(files, pass, &mut filter, &is_cancelled)?;
     match output {
         Some(output) => Ok(output),
         None => Err(engine
@@ -183,6 +185,10 @@ fn write_memory(engine: &Engine, files: &Files, pinned: &Pinned, last: SeqNo) ->
             .err()
             .unwrap_or_else(|| Error::new(ErrorKind::Closed, "the database was closed meanwhile"))),
     }
+}
+
+fn is_filled(memtable: &&Arc<Memtable>) -> bool {
+    !memtable.is_empty() || memtable.has_range_deletes()
 }
 
 /// What the copy's manifest says: the source's, with the outputs on level 1 and an empty log behind the point.
