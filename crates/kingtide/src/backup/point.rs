@@ -1,7 +1,8 @@
 //! The moment that a copy shows.
 //!
 //! Under the commit lock no commit is half applied, so the views taken there hold the commits up to its last number and
-//! no other: memtables may get newer entries later, which the reader leaves out; tables never change. The manifest lock,
+//! no other: memtables may get newer entries later, which the reader leaves out, and lose none, because their runs are
+//! merged with all versions; tables never change. The manifest lock,
 //! taken first, keeps families from coming and going and makes the manifest's state fit the views' tables.
 
 use std::sync::Arc;

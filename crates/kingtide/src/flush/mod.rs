@@ -19,7 +19,7 @@ use kingtide_format::TableMeta;
 
 use self::bounded::Bounded;
 use crate::{
-    compaction::filter::VersionFilter,
+    compaction::{below::exists_below, filter::VersionFilter},
     engine::Engine,
     error::Result,
     family::Family,
@@ -147,7 +147,12 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
         return Ok(false);
     }
     secure_log(engine, &memory)?;
-    let mut filter = version_filter(engine, &family.order, is_bottom);
+    let mut filter = version_filter(engine, &family.order, is_bottom).with_lookup(exists_below(
+        &engine.files,
+        family,
+        Arc::clone(&version),
+        0,
+    ));
     let mut older = version.tables().map(|(_, table)| &**table);
     let output = write_memtable(
         &engine.files,

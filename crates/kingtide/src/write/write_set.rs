@@ -14,7 +14,7 @@ use kingtide_format::{Op, write_op, write_section_header};
 
 use crate::{
     error::{Error, ErrorKind, Result},
-    family::Family,
+    family::{Family, hook::HookTicket},
     memtable::{PlainOp, covered_places, surviving},
     read::iter::own_writes::{self, OwnWrites},
     wal::{HEADROOM_BYTES, RecordFrames, Tail},
@@ -60,6 +60,8 @@ pub(crate) struct Section {
     pub(crate) arena_bytes: usize,
     /// The sorted order of a large batch, made by `prepare`, taken by the memtable.
     pub(crate) run: Option<PreparedRun>,
+    /// Taken in the ordered step when the family has a commit hook.
+    pub(super) hook_ticket: Option<HookTicket>,
     /// [`HEADROOM_BYTES`] free bytes, then the operations in log format.
     buffer: Vec<u8>,
     index: Vec<OpIndex>,
@@ -88,6 +90,7 @@ impl Section {
             family,
             arena_bytes: 0,
             run: None,
+            hook_ticket: None,
             buffer: vec![0; HEADROOM_BYTES],
             index: Vec::new(),
             ranges: Vec::new(),
@@ -100,6 +103,7 @@ impl Section {
     fn clear(&mut self) {
         self.arena_bytes = 0;
         self.run = None;
+        self.hook_ticket = None;
         self.buffer.truncate(HEADROOM_BYTES);
         self.buffer.shrink_to(RECYCLED_BYTES_MAX);
         self.index.clear();
@@ -196,7 +200,7 @@ impl Section {
         }
     }
 
-    fn own_write(&self, index: u32) -> OwnWrite<'_> {
+    pub(super) fn own_write(&self, index: u32) -> OwnWrite<'_> {
         let op = &self.index[index as usize];
         OwnWrite {
             key: self.bytes(&op.key),
@@ -384,8 +388,10 @@ impl WriteSet {
     /// Appends an operation. Key and value lengths were checked.
     ///
     /// # Errors
-    /// `TooLarge` when the transaction would exceed its limit; it is then as before.
+    /// `TooLarge` when the transaction would exceed its limit, `Busy` inside the family's own commit hook; it is then as
+    /// before.
     pub(crate) fn push(&mut self, family: &Arc<Family>, op: &Op<'_>) -> Result<()> {
+        family.hooks.check_outside()?;
         let op_bytes = entry_bytes(op.key.len(), op.value.len(), true);
         if self.bytes.saturating_add(op_bytes) > limits::TRANSACTION_BYTES_MAX {
             return Err(Error::new(
