@@ -283,7 +283,9 @@ fn a_pair_on_two_levels_vanishes_above_the_bottom_with_its_value() {
         let values_below = values(&db);
         let flush_in_halves = |write: &dyn Fn(usize)| {
             for half in 0..2 {
-                (0..KEYS).filter(|number| number % 2 == half).for_each(write);
+                (0..KEYS)
+                    .filter(|number| number % 2 == half)
+                    .for_each(write);
                 db.flush(&family).unwrap();
             }
             db.wait_idle().unwrap();
