@@ -92,9 +92,9 @@ pub extern "C" fn tidesdb_is_compacting(cf: FamilyHandle) -> c_int {
 pub extern "C" fn tidesdb_backup(db: DatabaseHandle, dir: Text) -> c_int {
     answer(|| {
         not_in_callback()?;
-        db.get()?;
-        dir.path("dir")?;
-        Err(not_yet("a backup"))
+        let database = db.get()?;
+        database.db.backup(dir.path("dir")?, &mut |_, _| {})?;
+        Ok(())
     })
 }
 
@@ -103,9 +103,9 @@ pub extern "C" fn tidesdb_backup(db: DatabaseHandle, dir: Text) -> c_int {
 pub extern "C" fn tidesdb_checkpoint(db: DatabaseHandle, checkpoint_dir: Text) -> c_int {
     answer(|| {
         not_in_callback()?;
-        db.get()?;
-        checkpoint_dir.path("checkpoint_dir")?;
-        Err(not_yet("a checkpoint"))
+        let database = db.get()?;
+        database.db.checkpoint(checkpoint_dir.path("checkpoint_dir")?)?;
+        Ok(())
     })
 }
 

@@ -134,6 +134,11 @@ fn additions_of_kingtide_h() {
 }
 
 #[test]
+fn backups_and_checkpoints() {
+    check_program("copies.c", &[]);
+}
+
+#[test]
 fn settings_in_files() {
     check_program("ini.c", &[]);
 }
