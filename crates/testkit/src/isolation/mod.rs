@@ -9,13 +9,7 @@ pub mod hermitage;
 use kingtide::IsolationLevel;
 
 /// The levels, weakest first.
-pub const LEVELS: [IsolationLevel; 5] = [
-    IsolationLevel::ReadUncommitted,
-    IsolationLevel::ReadCommitted,
-    IsolationLevel::RepeatableRead,
-    IsolationLevel::Snapshot,
-    IsolationLevel::Serializable,
-];
+pub const LEVELS: [IsolationLevel; 5] = IsolationLevel::ALL;
 
 /// The level as the manual writes it.
 #[must_use]
@@ -27,13 +21,4 @@ pub const fn level_name(level: IsolationLevel) -> &'static str {
         IsolationLevel::Snapshot => "snapshot",
         IsolationLevel::Serializable => "serializable",
     }
-}
-
-/// True when all reads of a transaction are at the state of its beginning.
-#[must_use]
-pub const fn has_one_view(level: IsolationLevel) -> bool {
-    !matches!(
-        level,
-        IsolationLevel::ReadUncommitted | IsolationLevel::ReadCommitted
-    )
 }

@@ -79,7 +79,12 @@ pub fn run(batch: &Batch, seen: &mut dyn FnMut(IsolationLevel)) -> Checked {
     let env = MemoryEnv::new(1);
     let db = Db::open(world::DATABASE, world::options(&env))?;
     let family = db.create_family("f", family_options(batch.place))?;
-    let scripts: Vec<Vec<Step>> = batch.scenario().scripts.iter().map(|text| parse_script(text)).collect();
+    let scripts: Vec<Vec<Step>> = batch
+        .scenario()
+        .scripts
+        .iter()
+        .map(|text| parse_script(text))
+        .collect();
     let lengths: Vec<usize> = scripts.iter().map(Vec::len).collect();
     let interleavings = Interleavings::new(&lengths);
     let mut lanes: Vec<Lane> = (0..)
@@ -235,7 +240,10 @@ impl Lane {
         let level = batch.levels[sufferer];
         ensure(!batch.scenario().column.is_prevented(level), || {
             let (column, level) = (batch.scenario().column.name(), level_name(level));
-            format!("{column} happened to transaction {}, at {level}", sufferer + 1)
+            format!(
+                "{column} happened to transaction {}, at {level}",
+                sufferer + 1
+            )
         })?;
         seen(level);
         Ok(())
@@ -245,10 +253,17 @@ impl Lane {
     fn explain(&self, batch: &Batch, scripts: &[Vec<Step>], violation: Violation) -> Violation {
         let mut text = format!(
             "{}, {:?}, from state \"{}\"\n",
-            batch.scenario().name, batch.place, batch.scenario().setup
+            batch.scenario().name,
+            batch.place,
+            batch.scenario().setup
         );
         for (number, level) in batch.levels.iter().enumerate() {
-            let _ = writeln!(text, "  transaction {} at {}", number + 1, level_name(*level));
+            let _ = writeln!(
+                text,
+                "  transaction {} at {}",
+                number + 1,
+                level_name(*level)
+            );
         }
         let mut taken = vec![0; scripts.len()];
         for (position, number) in self.schedule.iter().enumerate() {
@@ -309,7 +324,9 @@ impl Bench<'_> {
     fn commit(&self, lane: &mut Lane, number: usize) -> Checked<String> {
         let slot = std::mem::take(&mut lane.slots[number]);
         let (Some(mut transaction), Some(expected)) = (slot.transaction, slot.expected) else {
-            return Err(Violation::new("a script that commits what it did not begin"));
+            return Err(Violation::new(
+                "a script that commits what it did not begin",
+            ));
         };
         let verdict = lane.oracle.verdict(&expected);
         match transaction.commit() {
@@ -344,7 +361,8 @@ impl Bench<'_> {
     /// Steps without an answer to compare.
     fn prepare(&self, lane: &mut Lane, number: usize, step: &Step) -> Checked<String> {
         let slot = &mut lane.slots[number];
-        let (Some(transaction), Some(expected)) = (&mut slot.transaction, &mut slot.expected) else {
+        let (Some(transaction), Some(expected)) = (&mut slot.transaction, &mut slot.expected)
+        else {
             return Err(Violation::new("a script that writes before it begins"));
         };
         match step {
@@ -389,7 +407,9 @@ impl Bench<'_> {
             _ => (next_of(slot)?, slot_next(&mut slot.expected)),
         };
         let text = format!("{got:?}");
-        ensure(got == wanted, || format!("answers {text}, should answer {wanted:?}"))?;
+        ensure(got == wanted, || {
+            format!("answers {text}, should answer {wanted:?}")
+        })?;
         lane.outcome.answers[number].push(got);
         Ok(text)
     }
@@ -408,7 +428,9 @@ impl Bench<'_> {
 }
 
 fn slot_next(expected: &mut Option<Expected>) -> Answer {
-    expected.as_mut().map_or(Answer::Entry(None), Expected::next)
+    expected
+        .as_mut()
+        .map_or(Answer::Entry(None), Expected::next)
 }
 
 fn bounds_of(lane: usize, range: KeyRange) -> IterOptions {
@@ -429,7 +451,11 @@ fn entries_of(iter: &mut Iter, is_backwards: bool) -> Checked<Vec<(u8, i64)>> {
     };
     while is_valid {
         entries.push(entry_of(iter)?);
-        is_valid = if is_backwards { iter.prev()? } else { iter.next()? };
+        is_valid = if is_backwards {
+            iter.prev()?
+        } else {
+            iter.next()?
+        };
     }
     if is_backwards {
         entries.reverse();
@@ -445,7 +471,9 @@ fn entry_of(iter: &mut Iter) -> Checked<(u8, i64)> {
 /// One step of the slot's iterator.
 fn next_of(slot: &mut Slot) -> Checked<Answer> {
     let Some(iter) = &mut slot.iter else {
-        return Err(Violation::new("a script that steps an iterator before it opens it"));
+        return Err(Violation::new(
+            "a script that steps an iterator before it opens it",
+        ));
     };
     let is_valid = if slot.is_positioned {
         iter.next()?
@@ -453,5 +481,9 @@ fn next_of(slot: &mut Slot) -> Checked<Answer> {
         slot.is_positioned = true;
         iter.seek_to_first()?
     };
-    Ok(Answer::Entry(if is_valid { Some(entry_of(iter)?) } else { None }))
+    Ok(Answer::Entry(if is_valid {
+        Some(entry_of(iter)?)
+    } else {
+        None
+    }))
 }

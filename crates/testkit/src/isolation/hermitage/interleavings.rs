@@ -33,7 +33,9 @@ impl Interleavings {
         let mut rest = number % self.count();
         let mut left = self.lengths.clone();
         let steps = left.iter().sum::<u64>();
-        (0..steps).map(|_| next_letter(&mut left, &mut rest)).collect()
+        (0..steps)
+            .map(|_| next_letter(&mut left, &mut rest))
+            .collect()
     }
 }
 

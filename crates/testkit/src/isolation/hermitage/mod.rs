@@ -29,10 +29,7 @@ pub use table::Tally;
 use kingtide::IsolationLevel;
 
 use super::LEVELS;
-use crate::{
-    random::Random,
-    violation::Checked,
-};
+use crate::{random::Random, violation::Checked};
 
 /// Interleavings that share a database.
 const LANES_MAX: usize = 1024;
@@ -85,7 +82,12 @@ pub fn batches(extent: &Extent) -> Vec<Batch> {
         }
         for levels in mixtures(scenario.scripts.len()) {
             let place = *random.pick(&[Place::Memory, Place::Unhashed, Place::Tables]);
-            add_batches(&mut batches, (index, place, levels), extent.mixed_max, &mut random);
+            add_batches(
+                &mut batches,
+                (index, place, levels),
+                extent.mixed_max,
+                &mut random,
+            );
         }
     }
     batches
@@ -115,7 +117,9 @@ fn add_batches(
     let count = Interleavings::new(&lengths).count();
     let stride = count.div_ceil(max.max(1));
     let first = random.draw() % stride;
-    let numbers: Vec<u64> = (first..count).step_by(usize::try_from(stride).unwrap_or(usize::MAX)).collect();
+    let numbers: Vec<u64> = (first..count)
+        .step_by(usize::try_from(stride).unwrap_or(usize::MAX))
+        .collect();
     for numbers in numbers.chunks(LANES_MAX) {
         batches.push(Batch {
             scenario,

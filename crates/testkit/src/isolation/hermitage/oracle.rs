@@ -19,7 +19,6 @@ use std::collections::BTreeMap;
 use kingtide::IsolationLevel;
 
 use super::scenario::{Amount, Answer, KeyRange};
-use crate::isolation::has_one_view;
 
 /// A value, or a deletion.
 type Write = (u8, Option<i64>);
@@ -123,7 +122,7 @@ impl Oracle {
     #[must_use]
     pub fn verdict(&self, transaction: &Expected) -> Verdict {
         let level = transaction.level;
-        if !has_one_view(level) || transaction.writes.is_empty() {
+        if !level.has_one_view() || transaction.writes.is_empty() {
             return Verdict::Commits;
         }
         let is_serializable = level == IsolationLevel::Serializable;
@@ -149,7 +148,7 @@ impl Oracle {
 impl Expected {
     /// What the transaction sees now: its view, its own writes over it.
     fn sees(&self, oracle: &Oracle) -> BTreeMap<u8, i64> {
-        let view = if has_one_view(self.level) {
+        let view = if self.level.has_one_view() {
             self.view
         } else {
             oracle.commits.len()
@@ -198,7 +197,11 @@ impl Expected {
         for (key, value) in &walk.entries {
             self.last_read.insert(*key, *value);
         }
-        let foreign = walk.entries.iter().zip(&walk.foreign).filter(|(_, foreign)| **foreign);
+        let foreign = walk
+            .entries
+            .iter()
+            .zip(&walk.foreign)
+            .filter(|(_, foreign)| **foreign);
         self.found.extend(foreign.map(|((key, _), _)| *key));
         self.ranges.push(range);
         Answer::Entries(walk.entries)
@@ -210,7 +213,10 @@ impl Expected {
             .into_iter()
             .filter(|(key, _)| bounds.contains(*key))
             .collect();
-        let foreign = entries.iter().map(|(key, _)| !self.writes.contains_key(key)).collect();
+        let foreign = entries
+            .iter()
+            .map(|(key, _)| !self.writes.contains_key(key))
+            .collect();
         Walk {
             bounds,
             entries,

@@ -61,7 +61,8 @@ pub static SCENARIOS: &[Scenario] = &[
             "begin; scan a..d; back a..d; commit",
         ],
         anomaly: |it| {
-            let is_right = |read| it.answer(SECOND, read) == Some(&Answer::Entries(vec![(b'b', 2)]));
+            let is_right =
+                |read| it.answer(SECOND, read) == Some(&Answer::Entries(vec![(b'b', 2)]));
             (!is_right(0) || !is_right(1)).then_some(SECOND)
         },
     },
@@ -94,7 +95,8 @@ pub static SCENARIOS: &[Scenario] = &[
             "begin; put y 22; get x; commit",
         ],
         anomaly: |it| {
-            let is_circle = it.saw(FIRST, 0, b'y') == Some(22) && it.saw(SECOND, 0, b'x') == Some(11);
+            let is_circle =
+                it.saw(FIRST, 0, b'y') == Some(22) && it.saw(SECOND, 0, b'x') == Some(11);
             is_circle.then_some(FIRST)
         },
     },
@@ -120,7 +122,13 @@ pub static SCENARIOS: &[Scenario] = &[
             "begin; put x 12; put y 22; commit",
             "begin; get x; get y; commit",
         ],
-        anomaly: |it| vanished(it, it.saw(THIRD, 0, b'x')? - 10, it.saw(THIRD, 1, b'y')? - 20),
+        anomaly: |it| {
+            vanished(
+                it,
+                it.saw(THIRD, 0, b'x')? - 10,
+                it.saw(THIRD, 1, b'y')? - 20,
+            )
+        },
     },
     Scenario {
         name: "observed transaction vanishes, ranges",
@@ -192,7 +200,8 @@ pub static SCENARIOS: &[Scenario] = &[
             let at = |place| (FIRST..=THIRD).find(|number| it.commits[*number] == Some(place));
             let is_stale = |number: &usize| {
                 let before = it.commits[*number].and_then(|place| at(place - 1));
-                it.commits[*number].is_some() && read(*number) != before.map_or(0, |it| read(it) + 1)
+                it.commits[*number].is_some()
+                    && read(*number) != before.map_or(0, |it| read(it) + 1)
             };
             (FIRST..=THIRD).find(is_stale)
         },
@@ -282,7 +291,8 @@ pub static SCENARIOS: &[Scenario] = &[
             "begin; get x; put x x+1; put b 1; commit",
         ],
         anomaly: |it| {
-            let is_skewed = (it.saw(FIRST, 0, b'x') == Some(11)) != it.saw(FIRST, 1, b'b').is_some();
+            let is_skewed =
+                (it.saw(FIRST, 0, b'x') == Some(11)) != it.saw(FIRST, 1, b'b').is_some();
             is_skewed.then_some(FIRST)
         },
     },
@@ -295,7 +305,8 @@ pub static SCENARIOS: &[Scenario] = &[
             "begin; get x; get y; put x 11; put y 21; commit",
         ],
         anomaly: |it| {
-            let is_skewed = it.committed_before(SECOND, FIRST) && it.saw(FIRST, 0, b'x') == Some(10);
+            let is_skewed =
+                it.committed_before(SECOND, FIRST) && it.saw(FIRST, 0, b'x') == Some(10);
             is_skewed.then_some(FIRST)
         },
     },
@@ -318,7 +329,9 @@ pub static SCENARIOS: &[Scenario] = &[
             } else {
                 (Some(11), Some(20))
             };
-            [THIRD, FOURTH].into_iter().find(|number| saw(*number) == wrong)
+            [THIRD, FOURTH]
+                .into_iter()
+                .find(|number| saw(*number) == wrong)
         },
     },
     Scenario {
@@ -330,9 +343,8 @@ pub static SCENARIOS: &[Scenario] = &[
             "begin; get x; get y; put y 21; commit",
         ],
         anomaly: |it| {
-            let is_old = |number| {
-                it.saw(number, 0, b'x') == Some(10) && it.saw(number, 1, b'y') == Some(20)
-            };
+            let is_old =
+                |number| it.saw(number, 0, b'x') == Some(10) && it.saw(number, 1, b'y') == Some(20);
             both_lost(it, is_old)
         },
     },
@@ -345,9 +357,8 @@ pub static SCENARIOS: &[Scenario] = &[
             "begin; gets xy; delete y; commit",
         ],
         anomaly: |it| {
-            let is_old = |number| {
-                it.saw(number, 0, b'x') == Some(10) && it.saw(number, 0, b'y') == Some(20)
-            };
+            let is_old =
+                |number| it.saw(number, 0, b'x') == Some(10) && it.saw(number, 0, b'y') == Some(20);
             both_lost(it, is_old)
         },
     },
@@ -360,9 +371,8 @@ pub static SCENARIOS: &[Scenario] = &[
             "begin; back w..z; delete y; commit",
         ],
         anomaly: |it| {
-            let is_old = |number| {
-                it.saw(number, 0, b'x') == Some(10) && it.saw(number, 0, b'y') == Some(20)
-            };
+            let is_old =
+                |number| it.saw(number, 0, b'x') == Some(10) && it.saw(number, 0, b'y') == Some(20);
             both_lost(it, is_old)
         },
     },
@@ -375,9 +385,8 @@ pub static SCENARIOS: &[Scenario] = &[
             "begin; open a..z; next; next; put y 21; commit",
         ],
         anomaly: |it| {
-            let is_old = |number| {
-                it.saw(number, 0, b'x') == Some(10) && it.saw(number, 1, b'y') == Some(20)
-            };
+            let is_old =
+                |number| it.saw(number, 0, b'x') == Some(10) && it.saw(number, 1, b'y') == Some(20);
             both_lost(it, is_old)
         },
     },
@@ -501,7 +510,10 @@ pub static SCENARIOS: &[Scenario] = &[
         name: "several keys at once",
         column: Column::OneView,
         setup: "a=1 b=1",
-        scripts: &["begin; gets ab; gets ba; commit", "begin; put a 2; put b 2; commit"],
+        scripts: &[
+            "begin; gets ab; gets ba; commit",
+            "begin; put a 2; put b 2; commit",
+        ],
         anomaly: |it| {
             let is_torn = |read| it.saw(FIRST, read, b'a') != it.saw(FIRST, read, b'b');
             (is_torn(0) || is_torn(1)).then_some(FIRST)
@@ -516,7 +528,10 @@ fn saw_number(it: &Outcome, transaction: usize, wanted: i64) -> Option<usize> {
         Answer::Entry(entry) => entry.is_some_and(|entry| entry.1 == wanted),
         Answer::Entries(entries) => entries.iter().any(|entry| entry.1 == wanted),
     };
-    it.answers[transaction].iter().any(has).then_some(transaction)
+    it.answers[transaction]
+        .iter()
+        .any(has)
+        .then_some(transaction)
 }
 
 /// The third, if it read one key as left by `newer` (0: the setup; 1 or 2: that transaction) and then another key,

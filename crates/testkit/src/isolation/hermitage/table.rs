@@ -81,7 +81,11 @@ impl fmt::Display for Tally {
         for (index, level) in LEVELS.iter().enumerate() {
             write!(f, "\n{:16}", level_name(*level))?;
             for column in Column::ALL {
-                let cell = if self.count(column, index) == 0 { "P" } else { "a" };
+                let cell = if self.count(column, index) == 0 {
+                    "P"
+                } else {
+                    "a"
+                };
                 write!(f, "  {cell:width$}", width = column.name().len())?;
             }
         }
