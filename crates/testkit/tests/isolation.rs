@@ -1,7 +1,11 @@
 //! Isolation, at a length that fits between two edits. `proof hermitage` and its fellows run at full length.
 
 use kingtide_testkit::{
-    isolation::hermitage::{self, Extent},
+    isolation::{
+        LEVELS,
+        hermitage::{self, Extent},
+        history::{self, Session},
+    },
     runner,
 };
 
@@ -25,4 +29,21 @@ fn every_cell_of_the_anomaly_table_holds() {
     tally
         .check_possible()
         .unwrap_or_else(|violation| panic!("{violation}\n{tally}"));
+}
+
+/// Random transactions of several threads at each level and at mixed levels: every read and every commit is explained.
+#[test]
+fn recorded_histories_are_explained_at_every_level() {
+    for (seed, level) in (1..).zip(LEVELS.map(Some).into_iter().chain([None])) {
+        let session = Session {
+            seed,
+            level,
+            windows: 2,
+            transactions: 3_000,
+            independent_one_in: 1,
+        };
+        let tally = history::run(&session).unwrap_or_else(|violation| panic!("{violation}"));
+        println!("{level:?}: {tally}");
+        assert_eq!(tally.transactions, 6_000);
+    }
 }

@@ -3,8 +3,10 @@
 //! | module | what it shows |
 //! |---|---|
 //! | [`hermitage`] | each cell of the table of anomalies, in every interleaving of scripted transactions |
+//! | [`history`] | recorded histories of many threads are explained, read by read, by a checker and by a second one |
 
 pub mod hermitage;
+pub mod history;
 
 use kingtide::IsolationLevel;
 
