@@ -5,6 +5,7 @@
 //! | `open`, `recover` | from a directory to an engine; replay of the log |
 //! | `families` | create, drop, rename, clone, flush |
 //! | `close` | nothing is lost |
+//! | `retry` | work that is done again after conflicts |
 //! | `snapshot` | named views of the past |
 //! | `verify` | every byte checked |
 
@@ -12,6 +13,7 @@ mod close;
 mod families;
 mod open;
 mod recover;
+mod retry;
 mod snapshot;
 mod statistics;
 mod verify;

@@ -34,6 +34,18 @@ pub(crate) struct KeyRange<'a> {
 }
 
 impl KeyRange<'_> {
+    /// True when no key can lie in the range, because it ends before it begins.
+    fn is_empty(&self, order: &KeyOrder) -> bool {
+        match (self.lower, self.upper) {
+            (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+            (Bound::Included(lower), Bound::Included(upper)) => order.compare(lower, upper).is_gt(),
+            (
+                Bound::Included(lower) | Bound::Excluded(lower),
+                Bound::Included(upper) | Bound::Excluded(upper),
+            ) => order.compare(lower, upper).is_ge(),
+        }
+    }
+
     /// True when every key of `other` lies in this range.
     fn covers(&self, other: KeyRange<'_>, order: &KeyOrder) -> bool {
         compare_lower(self.lower, other.lower, order) != Ordering::Greater
@@ -53,6 +65,14 @@ impl KeyRange<'_> {
             Bound::Unbounded => false,
             Bound::Included(lower) => order.compare(key, lower) == Ordering::Less,
             Bound::Excluded(lower) => order.compare(key, lower) != Ordering::Greater,
+        }
+    }
+
+    /// True when the whole range lies at `key` or behind it.
+    pub(crate) fn starts_at_or_behind(&self, key: &[u8], order: &KeyOrder) -> bool {
+        match self.lower {
+            Bound::Unbounded => false,
+            Bound::Included(lower) | Bound::Excluded(lower) => order.compare(key, lower).is_le(),
         }
     }
 
@@ -204,8 +224,21 @@ impl FamilyReads {
 
     /// The ranges in order, those that overlap or touch as one.
     pub(crate) fn merged_ranges(&self) -> Vec<KeyRange<'_>> {
-        let order = &self.family.order;
-        let mut ranges: Vec<KeyRange<'_>> = self.ranges().collect();
+        merge(self.ranges(), &self.family.order)
+    }
+
+    /// As [`FamilyReads::merged_ranges`], the single keys among them.
+    pub(crate) fn merged_with_points(&self) -> Vec<KeyRange<'_>> {
+        let points = self.points().map(|point| KeyRange {
+            lower: Bound::Included(point.key),
+            upper: Bound::Included(point.key),
+        });
+        merge(self.ranges().chain(points), &self.family.order)
+    }
+}
+
+fn merge<'a>(ranges: impl Iterator<Item = KeyRange<'a>>, order: &KeyOrder) -> Vec<KeyRange<'a>> {
+        let mut ranges: Vec<KeyRange<'_>> = ranges.filter(|range| !range.is_empty(order)).collect();
         ranges.sort_by(|left, right| compare_lower(left.lower, right.lower, order));
         let mut merged: Vec<KeyRange<'_>> = Vec::new();
         for range in ranges {
@@ -219,7 +252,6 @@ impl FamilyReads {
             }
         }
         merged
-    }
 }
 
 /// How the beginnings of two ranges lie to one another.
