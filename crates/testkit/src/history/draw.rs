@@ -104,7 +104,6 @@ pub(super) fn transaction_options(random: &mut Random) -> TransactionOptions {
         } else {
             None
         },
-        ..TransactionOptions::default()
     }
 }
 
