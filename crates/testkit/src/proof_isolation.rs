@@ -118,10 +118,8 @@ fn run_hermitage(extent: &Extent, threads: usize) -> Checked {
 }
 
 fn run_histories(transactions: u64, seed: u64, seconds: Option<u64>, threads: usize) -> Checked {
-    let levels = LEVELS.map(Some).into_iter().chain([None]);
-    levels
-        .map(|level| run_level(transactions, seed, (level, seconds), threads))
-        .collect()
+    let mut levels = LEVELS.map(Some).into_iter().chain([None]);
+    levels.try_for_each(|level| run_level(transactions, seed, (level, seconds), threads))
 }
 
 /// One level, or a level of its own for each transaction.

@@ -131,10 +131,9 @@ fn run_profile(session: &Session, profile: &Profile) -> Checked<HistoryTally> {
         window.after = state(&db, &families, profile)?;
         check_window(&window)?;
         tally += count(&window.log);
-        if number.is_multiple_of(session.independent_one_in.max(1)) && !profile.has_deletes {
-            if let Some(level) = session.level {
-                tally.independent += independent::check(&window, level)?;
-            }
+        let is_chosen = number.is_multiple_of(session.independent_one_in.max(1));
+        if let Some(level) = session.level.filter(|_| is_chosen && !profile.has_deletes) {
+            tally.independent += independent::check(&window, level)?;
         }
     }
     drop(clients);
