@@ -12,6 +12,7 @@
 mod close;
 mod families;
 mod open;
+mod range_delete;
 mod recover;
 mod retry;
 mod snapshot;

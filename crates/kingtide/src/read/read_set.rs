@@ -53,7 +53,7 @@ impl KeyRange<'_> {
     }
 
     /// True when `key` lies in the range.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn contains(&self, key: &[u8], order: &KeyOrder) -> bool {
         !self.starts_behind(key, order) && !self.ends_before(key, order)
     }
@@ -238,20 +238,20 @@ impl FamilyReads {
 }
 
 fn merge<'a>(ranges: impl Iterator<Item = KeyRange<'a>>, order: &KeyOrder) -> Vec<KeyRange<'a>> {
-        let mut ranges: Vec<KeyRange<'_>> = ranges.filter(|range| !range.is_empty(order)).collect();
-        ranges.sort_by(|left, right| compare_lower(left.lower, right.lower, order));
-        let mut merged: Vec<KeyRange<'_>> = Vec::new();
-        for range in ranges {
-            match merged.last_mut() {
-                Some(last) if touches(last.upper, range.lower, order) => {
-                    if compare_upper(last.upper, range.upper, order) == Ordering::Less {
-                        last.upper = range.upper;
-                    }
+    let mut ranges: Vec<KeyRange<'_>> = ranges.filter(|range| !range.is_empty(order)).collect();
+    ranges.sort_by(|left, right| compare_lower(left.lower, right.lower, order));
+    let mut merged: Vec<KeyRange<'_>> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if touches(last.upper, range.lower, order) => {
+                if compare_upper(last.upper, range.upper, order) == Ordering::Less {
+                    last.upper = range.upper;
                 }
-                _ => merged.push(range),
             }
+            _ => merged.push(range),
         }
-        merged
+    }
+    merged
 }
 
 /// How the beginnings of two ranges lie to one another.
@@ -389,6 +389,7 @@ impl ReadSet {
     ///
     /// # Errors
     /// `MemoryLimit`; the set is as before.
+    #[cfg(test)]
     pub(crate) fn add_range(&mut self, family: &Arc<Family>, range: KeyRange<'_>) -> Result<()> {
         self.charge(bound_bytes(range.lower) + bound_bytes(range.upper) + RANGE_BYTES)?;
         let index = self.family_index(family);

@@ -8,11 +8,7 @@ use std::{fmt, sync::Arc};
 
 use kingtide_env::sync::Mutex;
 
-use super::{
-    iter::Bounds,
-    read_set::ReadSet,
-    scan::Move,
-};
+use super::{iter::Bounds, read_set::ReadSet, scan::Move};
 use crate::{error::Result, family::Family};
 
 /// See the module.
@@ -112,10 +108,11 @@ impl Tracker {
             return Ok(false);
         }
         match &self.notes {
-            Notes::Items(family) => match shown {
-                Some(key) => state.reads.add_point(family, key)?,
-                None => {}
-            },
+            Notes::Items(family) => {
+                if let Some(key) = shown {
+                    state.reads.add_point(family, key)?;
+                }
+            }
             Notes::Scan(scan) => state.reads.note_move(*scan, how, shown)?,
         }
         Ok(true)

@@ -42,12 +42,7 @@ impl Transaction {
         self.check_active()?;
         match self.own_write(family, key) {
             Some(own) => Ok(self.own_value(own)),
-            None => get_at(
-                &self.engine,
-                &family.family,
-                key,
-                self.seen()?.snapshot(),
-            ),
+            None => get_at(&self.engine, &family.family, key, self.seen()?.snapshot()),
         }
     }
 
@@ -90,13 +85,11 @@ impl Transaction {
             None => get_at(&self.engine, &family.family, key, Some(snapshot))?,
         };
         drop(seen);
-        let held = self
-            .remembered()
-            .with(|reads| {
-                reads
-                    .add_update(&family.family, key, since)
-                    .map(|()| reads.bytes())
-            })?;
+        let held = self.remembered().with(|reads| {
+            reads
+                .add_update(&family.family, key, since)
+                .map(|()| reads.bytes())
+        })?;
         self.holding.note(&self.engine, held + self.writes.bytes());
         if let Some(fresh) = fresh {
             self.pins.keep_for_update(fresh);
@@ -139,13 +132,8 @@ impl Transaction {
         self.check_active()?;
         match self.own_write(family, key) {
             Some(own) => Ok(self.live_value(own).is_some()),
-            None => find_at(
-                &self.engine,
-                &family.family,
-                key,
-                self.seen()?.snapshot(),
-            )
-            .map(|found| found.is_some()),
+            None => find_at(&self.engine, &family.family, key, self.seen()?.snapshot())
+                .map(|found| found.is_some()),
         }
     }
 
@@ -168,13 +156,7 @@ impl Transaction {
             ));
         };
         let own_writes = self.writes.cursor(&family.family);
-        let mut iter = iter_at(
-            &self.engine,
-            &family.family,
-            &options,
-            snapshot,
-            own_writes,
-        )?;
+        let mut iter = iter_at(&self.engine, &family.family, &options, snapshot, own_writes)?;
         if let (Some(tracked), Some(reads)) = (self.tracked(), &self.reads) {
             let bounds = iter_bounds(&family.family, &options)?;
             iter.track_with(reads.track(&family.family, bounds, tracked)?);

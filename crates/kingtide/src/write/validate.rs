@@ -283,7 +283,12 @@ pub(super) fn recheck(
         {
             return Ok(Recheck::Stale);
         }
-        recheck_reads(reads, checked_reads, &current, (checked.through, validation))?;
+        recheck_reads(
+            reads,
+            checked_reads,
+            &current,
+            (checked.through, validation),
+        )?;
     }
     Ok(Recheck::Clean)
 }
@@ -340,7 +345,11 @@ impl CheckedReads<'_> {
                 return None;
             }
             is_behind = Arc::ptr_eq(memory, &self.active);
-            let place = if is_behind { self.place } else { Memtable::START };
+            let place = if is_behind {
+                self.place
+            } else {
+                Memtable::START
+            };
             Some((memory, place))
         })
     }

@@ -245,7 +245,11 @@ impl Iter {
     /// Tells the transaction of a move. What cannot be noted is not shown.
     fn track(&mut self, how: Move<'_>) -> Result<()> {
         let shown = self.view.is_valid().then(|| self.view.key());
-        match self.tracker.as_mut().map(|tracker| tracker.note(how, shown)) {
+        match self
+            .tracker
+            .as_mut()
+            .map(|tracker| tracker.note(how, shown))
+        {
             None | Some(Ok(true)) => Ok(()),
             Some(Ok(false)) => {
                 self.tracker = None;
