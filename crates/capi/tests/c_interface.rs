@@ -75,6 +75,7 @@ fn compile(compiler: &str, source: &Path, directory: &Path) -> PathBuf {
             "-I{}",
             manifest_directory().join("tests/c").display()
         ))
+        .args((tool() == Tool::AddressSanitizer).then_some("-fsanitize=address"))
         .arg(source)
         .arg("-o")
         .arg(&program)
@@ -96,16 +97,50 @@ fn installed_in(directory: &Path) -> PathBuf {
     place
 }
 
-/// Compiles one of the programs with each compiler, and runs it with a directory of its own.
-fn check_program(name: &str, arguments: &[&str]) {
-    let directory = tempfile::tempdir().expect("a temporary directory");
+/// What watches the programs while they run, as `KINGTIDE_CAPI_TOOL` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tool {
+    None,
+    AddressSanitizer,
+    Valgrind,
+}
+
+fn tool() -> Tool {
+    match setting("KINGTIDE_CAPI_TOOL", "").as_str() {
+        "" => Tool::None,
+        "asan" => Tool::AddressSanitizer,
+        "valgrind" => Tool::Valgrind,
+        other => panic!("KINGTIDE_CAPI_TOOL is asan, valgrind or not set, and not {other:?}"),
+    }
+}
+
+/// Compiles one of the programs with each compiler, and runs it with a directory of its own under `parent`.
+fn check_program_in(parent: &Path, name: &str, arguments: &[&str]) {
+    let directory = tempfile::tempdir_in(parent).expect("a temporary directory");
     let source = manifest_directory().join("tests/c").join(name);
-    for compiler in compilers() {
+    // A tool watches what the program does, which the compiler does not change.
+    let compilers = match tool() {
+        Tool::None => compilers(),
+        Tool::AddressSanitizer | Tool::Valgrind => compilers()[..1].to_vec(),
+    };
+    for compiler in compilers {
         let program = compile(compiler, &source, directory.path());
         let data = directory.path().join(format!("data-{compiler}"));
         fs::create_dir(&data).expect("a directory");
-        run(Command::new(program).arg(data).args(arguments));
+        let mut command = if tool() == Tool::Valgrind {
+            let mut command = Command::new("valgrind");
+            let options = ["--quiet", "--leak-check=full", "--errors-for-leak-kinds=definite"];
+            command.args(options).arg("--error-exitcode=99").arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
+        run(command.arg(data).args(arguments));
     }
+}
+
+fn check_program(name: &str, arguments: &[&str]) {
+    check_program_in(&env::temp_dir(), name, arguments);
 }
 
 #[test]
@@ -141,6 +176,25 @@ fn backups_and_checkpoints() {
 #[test]
 fn settings_in_files() {
     check_program("ini.c", &[]);
+}
+
+/// A number from the environment, so that continuous integration may ask for more than a developer waits for.
+fn setting(name: &str, default: &str) -> String {
+    env::var(name).unwrap_or_else(|_| default.to_owned())
+}
+
+#[test]
+fn nothing_is_left_behind_by_opening_and_closing() {
+    // In memory where there is such a place: this is not about the disk.
+    let memory = Path::new("/dev/shm");
+    let parent = if memory.is_dir() { memory.to_owned() } else { env::temp_dir() };
+    check_program_in(&parent, "cycles.c", &[&setting("KINGTIDE_CAPI_CYCLES", "100")]);
+}
+
+#[test]
+fn threads_agree_with_a_model_while_families_come_and_go() {
+    let seconds = setting("KINGTIDE_CAPI_STRESS_SECONDS", "3");
+    check_program("stress.c", &[&seconds, &setting("KINGTIDE_CAPI_SEED", "1")]);
 }
 
 /// A header without its comments.
