@@ -85,7 +85,7 @@ mod version;
 mod wal;
 mod write;
 
-pub use db::{Db, Snapshot, VerifyReport};
+pub use db::{Db, PreparedTransaction, Snapshot, VerifyReport};
 pub use error::{Error, ErrorKind, Result};
 pub use family::ColumnFamily;
 pub use kingtide_base::{

@@ -19,6 +19,8 @@ pub struct Stats {
     pub log_syncs: u64,
     /// Commits that wrote something.
     pub commits: u64,
+    /// Transactions that are prepared and wait for their outcome.
+    pub prepared: usize,
     /// Live snapshots, those of running transactions included.
     pub snapshots: usize,
     /// Bytes of table blocks in the cache.

@@ -3,14 +3,18 @@
 //! | module | what it is |
 //! |---|---|
 //! | `open`, `recover` | from a directory to an engine; replay of the log |
+//! | `carry` | the first segment of an opening |
+//! | `prepared` | outcomes of two-phase commit |
 //! | `families` | create, drop, rename, clone, flush |
 //! | `close` | nothing is lost |
 //! | `snapshot` | named views of the past |
 //! | `verify` | every byte checked |
 
+mod carry;
 mod close;
 mod families;
 mod open;
+mod prepared;
 mod recover;
 mod snapshot;
 mod statistics;
@@ -22,6 +26,7 @@ use std::{
     sync::Arc,
 };
 
+pub use prepared::PreparedTransaction;
 pub use snapshot::Snapshot;
 pub use verify::VerifyReport;
 

@@ -28,6 +28,7 @@ pub(super) fn of_database(engine: &Engine) -> Stats {
         log_bytes_written,
         log_syncs,
         commits,
+        prepared: engine.pipeline.prepared.count(),
         snapshots: engine.snapshots.list().len(),
         cache_bytes: cache.bytes,
         cache_capacity_bytes: cache.capacity_bytes,

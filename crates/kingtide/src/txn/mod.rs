@@ -1,5 +1,7 @@
 //! Transactions: reads at a view, writes buffered until commit, own writes seen first.
 
+mod prepare;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use kingtide_base::{EntryKind, SeqNo, limits};
@@ -19,6 +21,8 @@ use crate::{
     snapshot::SnapshotGuard,
     write::{Durability, OwnWrite, TableLookup, Validation, WriteSet},
 };
+
+pub(crate) use prepare::{check_xid, durability_of, isolation_of};
 
 /// Checks a key.
 ///
@@ -145,6 +149,7 @@ enum State {
     Active,
     Committed,
     RolledBack,
+    Prepared,
 }
 
 /// A transaction: everything written in it is committed as a whole, over any number of column families, or not at all.
@@ -231,6 +236,7 @@ impl Transaction {
             State::Active => return Ok(()),
             State::Committed => "committed",
             State::RolledBack => "rolled back",
+            State::Prepared => "prepared",
         };
         Err(Error::new(
             ErrorKind::Closed,
@@ -447,6 +453,11 @@ impl Transaction {
         if self.state == State::Committed {
             return Err(Error::invalid(
                 "the transaction was committed and cannot be rolled back",
+            ));
+        }
+        if self.state == State::Prepared {
+            return Err(Error::invalid(
+                "the transaction is prepared: roll it back by its xid",
             ));
         }
         self.writes.clear();
