@@ -1,5 +1,7 @@
 //! Engines behind one small trait. An engine is told the same [`Settings`] as every other.
 
+mod c_abi;
+mod c_abi_api;
 mod kingtide_engine;
 mod rocksdb;
 mod rocksdb_api;
@@ -70,6 +72,7 @@ pub trait Session {
 pub fn open(settings: &Settings) -> Result<Box<dyn Engine>> {
     match settings.engine {
         EngineKind::Kingtide => Ok(Box::new(kingtide_engine::KingtideEngine::open(settings)?)),
+        EngineKind::CAbi => Ok(Box::new(c_abi::CAbiEngine::open(settings)?)),
         EngineKind::RocksDb => Ok(Box::new(rocksdb::RocksDbEngine::open(settings)?)),
     }
 }
