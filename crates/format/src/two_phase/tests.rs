@@ -151,7 +151,10 @@ fn malformed_control_sections_are_refused() {
     assert_eq!(fault(&body(&[4, 1, b'x'], 0)), RecordFault::Control);
     assert_eq!(fault(&body(&[COMMIT, 1, b'x', 0], 0)), RecordFault::Control);
     assert_eq!(fault(&body(&[COMMIT, 2, b'x'], 0)), RecordFault::Truncated);
-    assert_eq!(fault(&body(&[PREPARE, 1, b'x', 0], 0)), RecordFault::Truncated);
+    assert_eq!(
+        fault(&body(&[PREPARE, 1, b'x', 0], 0)),
+        RecordFault::Truncated
+    );
     let mut long = vec![COMMIT, 129];
     long.resize(2 + 129, b'x');
     assert_eq!(fault(&body(&long, 0)), RecordFault::Control);
@@ -166,6 +169,11 @@ fn malformed_control_sections_are_refused() {
 fn a_control_section_is_no_ordinary_section() {
     let mut payload = Vec::new();
     write_prepared_rollback(&mut payload, b"x");
-    let first = crate::RecordReader::new(&payload).next().expect("something");
-    assert_eq!(first.map(drop), Err(RecordFault::Family(u64::from(u32::MAX))));
+    let first = crate::RecordReader::new(&payload)
+        .next()
+        .expect("something");
+    assert_eq!(
+        first.map(drop),
+        Err(RecordFault::Family(u64::from(u32::MAX)))
+    );
 }

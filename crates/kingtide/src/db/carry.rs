@@ -57,8 +57,7 @@ impl Carrier<'_> {
             let mut tail = Tail::begin(blank, segment, base, self.env.boot_id())?;
             let mut carried = Vec::with_capacity(prepared.len());
             for prepared in prepared {
-                let place =
-                    prepared.append_to(&mut tail, (sequence, durable), &mut make_blank)?;
+                let place = prepared.append_to(&mut tail, (sequence, durable), &mut make_blank)?;
                 carried.push((Arc::clone(prepared), place));
             }
             if !carried.is_empty() {

@@ -448,7 +448,11 @@ fn begin_log(
         wal: place.wal.as_ref(),
         first_slot: end.next_slot,
     }
-    .begin((segment, end.position), prepared, (last, slot.state().log_durable()));
+    .begin(
+        (segment, end.position),
+        prepared,
+        (last, slot.state().log_durable()),
+    );
     let begun = match begun {
         Ok(begun) => begun,
         Err(error) => {

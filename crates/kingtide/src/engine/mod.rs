@@ -192,10 +192,7 @@ impl Engine {
     }
 
     /// As [`Engine::log_needed`], as if nothing were prepared.
-    fn log_needed_by_memtables(
-        &self,
-        without: Option<&Arc<crate::memtable::Memory>>,
-    ) -> LogNeeded {
+    fn log_needed_by_memtables(&self, without: Option<&Arc<crate::memtable::Memory>>) -> LogNeeded {
         let families = self.families.all();
         needed_by_memtables(&families, &self.pipeline.order.lock(), without)
     }

@@ -34,16 +34,22 @@ pub(crate) fn check_xid(xid: &[u8]) -> Result<()> {
 /// The number of an isolation level in a prepare record.
 const fn isolation_number(level: IsolationLevel) -> u8 {
     match level {
+        IsolationLevel::ReadUncommitted => 0,
         IsolationLevel::ReadCommitted => 1,
+        IsolationLevel::RepeatableRead => 2,
         IsolationLevel::Snapshot => 3,
+        IsolationLevel::Serializable => 4,
     }
 }
 
 /// The isolation level of a number in a prepare record; unknown ones count as the strictest.
 pub(crate) const fn isolation_of(number: u8) -> IsolationLevel {
     match number {
+        0 => IsolationLevel::ReadUncommitted,
         1 => IsolationLevel::ReadCommitted,
-        _ => IsolationLevel::Snapshot,
+        2 => IsolationLevel::RepeatableRead,
+        3 => IsolationLevel::Snapshot,
+        _ => IsolationLevel::Serializable,
     }
 }
 
@@ -128,7 +134,10 @@ impl Transaction {
                 found.map(|family| Arc::clone(family))
             };
             Prepared::decode(record, &family_of).map_err(|fault| {
-                Error::new(ErrorKind::ReopenRequired, format!("its own record: {fault}"))
+                Error::new(
+                    ErrorKind::ReopenRequired,
+                    format!("its own record: {fault}"),
+                )
             })?
         };
         let in_tables: &TableLookup<'_> = &|family, version, key, newer_than| {
@@ -138,7 +147,9 @@ impl Transaction {
             snapshot: snapshot.sequence(),
             in_tables,
         });
-        self.engine.pipeline.prepare(prepared, &self.writes, validation)?;
+        self.engine
+            .pipeline
+            .prepare(prepared, &self.writes, validation)?;
         self.writes.clear();
         self.state = State::Prepared;
         Ok(())

@@ -15,7 +15,7 @@ use kingtide_base::{EntryKind, Lsn, SegmentId, checksum_mix};
 use kingtide_collections::MemtableOp;
 
 use super::{
-    locks::{FamilyLocks, KeyRange, LockMode, LockSet},
+    locks::{FamilyLocks, KeyRange, LockMode, LockSet, reaches},
     prepared::Prepared,
     write_set::WriteSet,
 };
@@ -248,8 +248,7 @@ impl LockTable {
                 let prepared = self.slot(link.slot)?.prepared.as_ref()?;
                 let locks = &prepared.locks.families()[node.family as usize];
                 let point = &locks.points[node.point as usize];
-                let blocks =
-                    locks.family.id == family.id && locks.point_blocks(point, mode, key);
+                let blocks = locks.family.id == family.id && locks.point_blocks(point, mode, key);
                 blocks.then_some(prepared)
             })
         } else {
@@ -275,6 +274,9 @@ impl LockTable {
         range: KeyRange<'w>,
         own: Option<u32>,
     ) -> Option<Held<'w>> {
+        if !reaches(&family.order, range.0, range.1) {
+            return None;
+        }
         let holder = self.sets(own).find(|prepared| {
             prepared.locks.of_family(family.id).is_some_and(|locks| {
                 locks.ranges_block(mode, range) || locks.points_block(mode, range)

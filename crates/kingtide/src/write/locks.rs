@@ -237,15 +237,16 @@ impl FamilyLocks {
     fn overlaps(&self, spans: &[RangeSpan], range: KeyRange<'_>) -> bool {
         let order = &self.family.order;
         // The first that does not end before the range begins; those before it cannot overlap, those behind begin later.
-        let first = spans.partition_point(|(_, upper)| !reaches(order, range.0, self.bound(*upper)));
+        let first =
+            spans.partition_point(|(_, upper)| !reaches(order, range.0, self.bound(*upper)));
         spans
             .get(first)
             .is_some_and(|(lower, _)| reaches(order, self.bound(*lower), range.1))
     }
 }
 
-/// True unless everything from `lower` on lies behind `upper`.
-fn reaches(order: &KeyOrder, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
+/// True unless everything from `lower` on lies behind `upper`: a range of these ends is empty then.
+pub(super) fn reaches(order: &KeyOrder, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
     let (Bound::Included(low) | Bound::Excluded(low)) = lower else {
         return true;
     };

@@ -344,10 +344,10 @@ impl PreparedNames {
 
     /// The outcome could not be written: it is prepared as before.
     pub(super) fn unclaim(&self, prepared: &Arc<Prepared>) {
-        self.names.lock().open.insert(
-            prepared.xid.clone(),
-            Named::Prepared(Arc::clone(prepared)),
-        );
+        self.names
+            .lock()
+            .open
+            .insert(prepared.xid.clone(), Named::Prepared(Arc::clone(prepared)));
     }
 
     /// The outcome is in the log.

@@ -121,7 +121,10 @@ impl Pipeline {
         if !state.log.tail.has_room(frames) {
             return Ok(PrepareAttempt::NeedsLogRoom);
         }
-        if let Some(gone) = prepared.locked_families().find(|family| family.is_dropped()) {
+        if let Some(gone) = prepared
+            .locked_families()
+            .find(|family| family.is_dropped())
+        {
             return Err(dropped(gone));
         }
         if let Some((checked, validation)) = validation
@@ -150,10 +153,7 @@ impl Pipeline {
         state.log.marked = durable;
         state.log.tail.give_up_windows();
         let nodes = nodes.take().unwrap_or_default();
-        state
-            .log
-            .locks
-            .publish(Arc::clone(prepared), nodes, place);
+        state.log.locks.publish(Arc::clone(prepared), nodes, place);
         Ok(PrepareAttempt::Done(end))
     }
 
@@ -176,7 +176,9 @@ impl Pipeline {
         self.end_prepared(xid, |prepared| {
             let durability = durability(&prepared.families);
             if prepared.operation_count == 0 {
-                return self.append_outcome(prepared, durability).map(|()| SeqNo::ZERO);
+                return self
+                    .append_outcome(prepared, durability)
+                    .map(|()| SeqNo::ZERO);
             }
             prepared.write_to(writes)?;
             self.commit(writes, durability, None)
@@ -316,7 +318,7 @@ impl Pipeline {
             return Err(reopen_required(failure));
         }
         let place = state.log.locks.place(prepared);
-        if !place.is_some_and(|place| place.segment < segment) {
+        if place.is_none_or(|place| place.segment >= segment) {
             return Ok(CopyAttempt::NotNeeded);
         }
         if !state.log.tail.has_room(frames) {

@@ -217,6 +217,7 @@ fn pipeline() -> (Pipeline, Arc<Family>) {
         last: SeqNo(10),
         sealed_bytes_max: 1 << 20,
         memtables: MemtableSource::new(0),
+        prepared: PreparedNames::default(),
     });
     (pipeline, testing::family(1, testing::small("memcmp")))
 }
