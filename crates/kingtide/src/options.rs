@@ -99,6 +99,9 @@ pub struct Options {
     /// Bytes of all families' memtables. Writers wait for flushing when those that are full already, and wait to be
     /// written, take more than half; one is always allowed. 0 means 32 MiB. Default: 0.
     pub memory_bytes_max: usize,
+    /// Bytes that one transaction may hold: its writes, and at the levels that remember reads these as well. What would
+    /// go beyond is refused as `MemoryLimit`. 0 means the most that there may be, 3 GiB. Default: 0.
+    pub transaction_bytes_max: usize,
     /// Orders of keys that families of this database use, besides the built-in ones. Must hold every order that an
     /// existing family names.
     pub comparators: Vec<ComparatorRef>,
@@ -116,6 +119,7 @@ impl Default for Options {
             block_cache_bytes: 64 << 20,
             open_tables_max: 256,
             memory_bytes_max: 0,
+            transaction_bytes_max: 0,
             comparators: Vec::new(),
             env: None,
         }
@@ -133,6 +137,7 @@ impl fmt::Debug for Options {
             .field("block_cache_bytes", &self.block_cache_bytes)
             .field("open_tables_max", &self.open_tables_max)
             .field("memory_bytes_max", &self.memory_bytes_max)
+            .field("transaction_bytes_max", &self.transaction_bytes_max)
             .field("comparators", &comparators)
             .finish_non_exhaustive()
     }
@@ -275,6 +280,9 @@ pub struct TransactionOptions {
     pub isolation: IsolationLevel,
     /// The durability of its commit; the strictest mode among the families it touches when `None`. Default: `None`.
     pub sync: Option<SyncMode>,
+    /// How long it may take, from its beginning or reset on: afterwards every call on it answers `Aborted`, except
+    /// rollback and reset. No limit when `None`. Default: `None`.
+    pub timeout: Option<Duration>,
 }
 
 impl Default for TransactionOptions {
@@ -282,6 +290,7 @@ impl Default for TransactionOptions {
         Self {
             isolation: IsolationLevel::ReadCommitted,
             sync: None,
+            timeout: None,
         }
     }
 }

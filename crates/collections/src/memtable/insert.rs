@@ -30,11 +30,17 @@ pub(super) struct Writer {
     arena: ArenaWriter,
     /// The list that takes entries: the youngest of the sources that are lists.
     list: Arc<SkipList>,
+    /// The place of the last mark.
+    marked: EntryOffset,
 }
 
 impl Writer {
     pub(super) fn new(arena: ArenaWriter, list: Arc<SkipList>) -> Self {
-        Self { arena, list }
+        Self {
+            arena,
+            list,
+            marked: Memtable::START,
+        }
     }
 }
 
@@ -80,6 +86,7 @@ impl Memtable {
             // A run without a seal cannot be: every operation has its offset. Without a run: the list.
             Some(None) | None => self.insert_into_list(&mut writer, start, count),
         }
+        self.marks.note(&mut writer.marked, sequence, start);
         self.count(sequence, count);
         Ok(())
     }

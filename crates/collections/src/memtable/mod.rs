@@ -16,11 +16,13 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `arrivals` | what came after a place, in the order in which it came |
 //! | `insert` | from operations to published entries |
 //! | `sources` | the list of runs and skip lists, growing while it is read |
 //! | `cursor` | walking one source |
 //! | `merge` | which sources to merge, and the exchange |
 
+mod arrivals;
 mod cursor;
 mod insert;
 mod merge;
@@ -40,6 +42,7 @@ use crate::{
     skip_list::SkipList,
 };
 
+use arrivals::Marks;
 use insert::Writer;
 use sources::{Source, SourceList};
 
@@ -84,6 +87,7 @@ pub struct Memtable {
     arena: Arc<Arena>,
     index: Option<HashIndex>,
     sources: SourceList,
+    marks: Marks,
     writer: Mutex<Writer>,
     /// Held by whoever merges, so that there is one.
     merging: Mutex<()>,
@@ -133,6 +137,7 @@ impl Memtable {
         Self {
             list_entries,
             order,
+            marks: Marks::new(bytes),
             arena,
             index,
             sources: SourceList::new(Source::List(Arc::clone(&list))),

@@ -7,6 +7,7 @@
 //! | `prepared` | outcomes of two-phase commit |
 //! | `families` | create, drop, rename, clone, flush |
 //! | `close` | nothing is lost |
+//! | `retry` | work that is done again after conflicts |
 //! | `snapshot` | named views of the past |
 //! | `verify` | every byte checked |
 
@@ -16,6 +17,7 @@ mod families;
 mod open;
 mod prepared;
 mod recover;
+mod retry;
 mod snapshot;
 mod statistics;
 mod verify;

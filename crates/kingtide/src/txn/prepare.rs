@@ -3,14 +3,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kingtide_format::{XID_BYTES_MAX, write_prepare};
+use kingtide_base::SeqNo;
+use kingtide_format::{Lock, XID_BYTES_MAX, write_lock, write_lock_section, write_prepare};
 
-use super::{State, TableLookup, Transaction, Validation, newest_in_tables};
+use super::{State, Transaction};
 use crate::{
     error::{Error, ErrorKind, Result},
     family::Family,
     options::{IsolationLevel, SyncMode},
-    write::{Durability, Prepared},
+    read::read_set::ReadSet,
+    write::{Durability, Prepared, Validation},
 };
 
 /// Checks the name of a prepared transaction.
@@ -113,45 +115,79 @@ impl Transaction {
         self.check_active()?;
         check_xid(xid)?;
         self.engine.check_writable()?;
-        self.state = State::RolledBack;
-        // Held until the record is there: the tables that validation reads must keep what the snapshot pins.
-        let snapshot = self.snapshot.take();
+        // Held until the record is there: the tables that validation reads must keep what the snapshots pin.
+        let held = self.pins.take()?;
+        let reads = self.take_reads();
+        let snapshot = held.view.as_ref().map(|view| view.sequence());
+        let outcome = self.prepare_checked(xid, snapshot, reads.as_ref());
+        drop(held);
+        if let (Some(shared), Some(reads)) = (&self.reads, reads) {
+            shared.put_back(reads);
+        }
+        self.forget();
+        self.state = match outcome {
+            Ok(()) => State::Prepared,
+            Err(_) => State::RolledBack,
+        };
+        outcome
+    }
+
+    fn prepare_checked(
+        &mut self,
+        xid: &[u8],
+        snapshot: Option<SeqNo>,
+        reads: Option<&ReadSet>,
+    ) -> Result<()> {
+        let has_updates = reads.is_some_and(ReadSet::has_updates);
+        // One that only read is checked against nobody, and locks nothing.
+        let is_bound = !self.writes.is_empty() || has_updates;
+        let reads = reads.filter(|reads| is_bound && !reads.is_empty());
         let head = (
             isolation_number(self.options.isolation),
             self.engine.env.unix_micros(),
         );
         let mut control = Vec::new();
-        write_prepare(&mut control, xid, head, &[]);
+        write_prepare(&mut control, xid, head, &lock_sections(reads));
         let record = self.writes.record_with(&control);
-        let prepared = {
-            let families: Vec<&Arc<Family>> = self
-                .writes
-                .sections()
-                .map(|section| &section.family)
-                .collect();
-            let family_of = |id| {
-                let found = families.iter().find(|family| family.id == id);
-                found.map(|family| Arc::clone(family))
-            };
-            Prepared::decode(record, &family_of).map_err(|fault| {
-                Error::new(
-                    ErrorKind::ReopenRequired,
-                    format!("its own record: {fault}"),
-                )
-            })?
+        let written = self.writes.sections().map(|section| &section.family);
+        let read = reads.into_iter().flat_map(ReadSet::families);
+        let families: Vec<&Arc<Family>> = written.chain(read.map(|reads| &reads.family)).collect();
+        let family_of = |id| {
+            let found = families.iter().find(|family| family.id == id);
+            found.map(|family| Arc::clone(family))
         };
-        let in_tables: &TableLookup<'_> = &|family, version, key, newer_than| {
-            newest_in_tables((family, &self.engine.files), version, key, newer_than)
-        };
-        let validation = snapshot.as_ref().map(|snapshot| Validation {
-            snapshot: snapshot.sequence(),
-            in_tables,
+        let prepared = Prepared::decode(record, &family_of).map_err(|fault| {
+            Error::new(
+                ErrorKind::ReopenRequired,
+                format!("its own record: {fault}"),
+            )
+        })?;
+        let must_validate = is_bound && (snapshot.is_some() || reads.is_some());
+        let validation = must_validate.then(|| Validation {
+            snapshot,
+            reads,
+            tables: &*self.engine.files,
         });
-        self.engine
-            .pipeline
-            .prepare(prepared, &self.writes, validation)?;
-        self.writes.clear();
-        self.state = State::Prepared;
-        Ok(())
+        let pipeline = &self.engine.pipeline;
+        pipeline.prepare(prepared, &self.writes, validation)
     }
+}
+
+/// What was read, as locks: what the level remembers, and keys read for update.
+fn lock_sections(reads: Option<&ReadSet>) -> Vec<u8> {
+    let mut sections = Vec::new();
+    for reads in reads.into_iter().flat_map(ReadSet::families) {
+        let updates = reads.updates().map(|update| Lock::ForUpdate(update.key));
+        let points = reads.points().map(|point| Lock::Read(point.key));
+        let ranges = reads.merged_ranges().into_iter();
+        let ranges = ranges.map(|range| Lock::ReadRange(range.lower, range.upper));
+        let mut bytes = Vec::new();
+        let mut count = 0;
+        for lock in updates.chain(points).chain(ranges) {
+            write_lock(&mut bytes, &lock);
+            count += 1;
+        }
+        write_lock_section(&mut sections, reads.family.id, count, &bytes);
+    }
+    sections
 }

@@ -17,11 +17,13 @@ use kingtide_collections::MemtableOp;
 use super::{
     locks::{FamilyLocks, KeyRange, LockMode, LockSet, reaches},
     prepared::Prepared,
+    validate::{Checked, Validation},
     write_set::WriteSet,
 };
 use crate::{
-    error::{Error, ErrorKind},
+    error::{Conflict, ConflictAccess, Error},
     family::Family,
+    read::read_set::ReadSet,
 };
 
 /// The end of a chain.
@@ -148,21 +150,22 @@ pub(super) struct Held<'w> {
     family: Arc<Family>,
     /// The key, or an end of the range, that was asked for.
     key: &'w [u8],
+    access: ConflictAccess,
 }
 
 impl Held<'_> {
     /// What the caller is told.
     pub(super) fn into_error(self) -> Error {
-        Error::new(
-            ErrorKind::Conflict,
-            format!(
-                "key \"{}\" of column family {:?} is locked by the prepared transaction \"{}\": wait for its outcome \
-                 and try again",
-                self.key.escape_ascii(),
-                self.family.name(),
-                self.holder.xid.escape_ascii()
-            ),
-        )
+        let conflict = Conflict::new(self.family.name(), self.key, self.access);
+        Error::from(conflict.with_prepared(&self.holder.xid))
+    }
+}
+
+/// The lock that an access needs.
+const fn mode_of(access: ConflictAccess) -> LockMode {
+    match access {
+        ConflictAccess::Write | ConflictAccess::Update => LockMode::Exclusive,
+        ConflictAccess::Read | ConflictAccess::Range => LockMode::Shared,
     }
 }
 
@@ -173,9 +176,13 @@ impl LockTable {
         self.active == 0
     }
 
-    /// The first lock in the way of a commit of `writes`. A commit that ends a prepared transaction passes that one's
-    /// own locks.
-    pub(super) fn blocks_commit<'w>(&self, writes: &'w WriteSet) -> Option<Held<'w>> {
+    /// The first lock in the way of a commit of `writes`, whose reads for update `validation` knows. A commit that ends
+    /// a prepared transaction passes that one's own locks.
+    pub(super) fn blocks_commit<'w>(
+        &self,
+        writes: &'w WriteSet,
+        validation: Option<(&Checked<'_>, Validation<'w>)>,
+    ) -> Option<Held<'w>> {
         if self.is_empty() {
             return None;
         }
@@ -183,11 +190,32 @@ impl LockTable {
         if own.is_some() && self.active == 1 {
             return None;
         }
-        writes.sections().find_map(|section| {
+        let held = writes.sections().find_map(|section| {
             let family = &section.family;
             section
                 .ops()
                 .find_map(|op| self.blocks_op(family, &op, own))
+        });
+        held.or_else(|| {
+            let reads = validation.and_then(|(_, validation)| validation.reads);
+            self.blocks_updates(reads, own)
+        })
+    }
+
+    /// The first lock in the way of a transaction that read for update what `reads` says.
+    pub(super) fn blocks_updates<'r>(
+        &self,
+        reads: Option<&'r ReadSet>,
+        own: Option<u32>,
+    ) -> Option<Held<'r>> {
+        if self.is_empty() {
+            return None;
+        }
+        reads?.families().find_map(|reads| {
+            reads.updates().find_map(|update| {
+                let wanted = (&reads.family, ConflictAccess::Update);
+                self.blocks_point(wanted, (update.key, update.hash), own)
+            })
         })
     }
 
@@ -197,7 +225,7 @@ impl LockTable {
         op: &MemtableOp<'w>,
         own: Option<u32>,
     ) -> Option<Held<'w>> {
-        let wanted = (family, LockMode::Exclusive);
+        let wanted = (family, ConflictAccess::Write);
         if op.kind == EntryKind::RangeDelete {
             let range = (Bound::Included(op.key), Bound::Excluded(op.value));
             self.blocks_range(wanted, range, own)
@@ -219,26 +247,34 @@ impl LockTable {
 
     fn blocks_family<'w>(&self, locks: &'w FamilyLocks) -> Option<Held<'w>> {
         let point = locks.points.iter().find_map(|point| {
-            let wanted = (&locks.family, point.mode());
+            let access = match point.mode() {
+                LockMode::Shared => ConflictAccess::Read,
+                LockMode::Exclusive => ConflictAccess::Write,
+            };
+            let wanted = (&locks.family, access);
             self.blocks_point(wanted, (locks.key(point), point.hash), None)
         });
         point.or_else(|| {
-            [LockMode::Shared, LockMode::Exclusive]
-                .into_iter()
-                .find_map(|mode| {
-                    locks
-                        .ranges(mode)
-                        .find_map(|range| self.blocks_range((&locks.family, mode), range, None))
-                })
+            let accesses = [
+                (LockMode::Shared, ConflictAccess::Range),
+                (LockMode::Exclusive, ConflictAccess::Write),
+            ];
+            accesses.into_iter().find_map(|(mode, access)| {
+                let wanted = (&locks.family, access);
+                locks
+                    .ranges(mode)
+                    .find_map(|range| self.blocks_range(wanted, range, None))
+            })
         })
     }
 
     fn blocks_point<'w>(
         &self,
-        (family, mode): (&Arc<Family>, LockMode),
+        (family, access): (&Arc<Family>, ConflictAccess),
         (key, hash): (&'w [u8], u64),
         own: Option<u32>,
     ) -> Option<Held<'w>> {
+        let mode = mode_of(access);
         let holder = if family.order.has_hash() && !self.heads.is_empty() {
             let hash = index_hash(family, hash);
             self.chain(hash).find_map(|(link, node)| {
@@ -265,18 +301,20 @@ impl LockTable {
             holder: Arc::clone(holder),
             family: Arc::clone(family),
             key,
+            access,
         })
     }
 
     fn blocks_range<'w>(
         &self,
-        (family, mode): (&Arc<Family>, LockMode),
+        (family, access): (&Arc<Family>, ConflictAccess),
         range: KeyRange<'w>,
         own: Option<u32>,
     ) -> Option<Held<'w>> {
         if !reaches(&family.order, range.0, range.1) {
             return None;
         }
+        let mode = mode_of(access);
         let holder = self.sets(own).find(|prepared| {
             prepared.locks.of_family(family.id).is_some_and(|locks| {
                 locks.ranges_block(mode, range) || locks.points_block(mode, range)
@@ -291,6 +329,7 @@ impl LockTable {
             holder: Arc::clone(holder),
             family: Arc::clone(family),
             key,
+            access,
         })
     }
 

@@ -5,7 +5,7 @@
 //! | `order` | the commit lock, the visible watermark and group commit; checked by loom |
 //! | `pipeline` | one commit from the transaction's buffers to the log and the memtables |
 //! | `write_set` | the operations of one transaction, in log format from the first put |
-//! | `validate` | first committer wins, for transactions that read at a snapshot |
+//! | `validate` | first committer wins: what was written or read may not have been written by others since |
 //! | `stall` | writers wait here when flushing falls behind |
 //! | `two_phase` | preparing a transaction, its outcome, and where its record stays |
 //! | `prepared` | what is kept of a prepared transaction, and which names are taken |
@@ -27,5 +27,5 @@ pub(crate) use pipeline::{
     Attention, CommitLog, Durability, Pipeline, PipelineParts, reopen_required,
 };
 pub(crate) use prepared::{FamilyOf, Prepared, PreparedNames};
-pub(crate) use validate::{TableLookup, Validation};
-pub(crate) use write_set::{OwnWrite, WriteSet};
+pub(crate) use validate::Validation;
+pub(crate) use write_set::{OwnWrite, WriteMark, WriteSet};

@@ -23,7 +23,7 @@ use super::{
     order::{CommitOrder, Completion, LogFailure, OrderState, OrderedLog},
     prepared::PreparedNames,
     stall::Stall,
-    validate::{self, Checked, Recheck, Validation},
+    validate::{self, Checked, Places, Recheck, Validation},
     write_set::WriteSet,
 };
 use crate::{
@@ -200,7 +200,7 @@ impl Pipeline {
     /// # Errors
     /// `DiskFull`, `Busy`, `NotFound` (a family was dropped), `ReopenRequired`: nothing was written. `OutcomeUnknown`:
     /// the log failed under this commit.
-    /// `Conflict`: `validation` found a key that was written since; nothing was written.
+    /// `Conflict`: `validation` found something that was written since; nothing was written.
     pub(crate) fn commit(
         &self,
         writes: &mut WriteSet,
@@ -212,11 +212,13 @@ impl Pipeline {
             self.wants_durability.store(true, Ordering::Relaxed);
         }
         writes.prepare();
-        let mut checked = self.check(writes, validation)?;
+        let mut checked = self.check(writes, validation, None)?;
         loop {
             let stale = checked.as_ref().zip(validation);
             match self.attempt(writes, durability, stale)? {
-                Attempt::NeedsValidation => checked = self.check(writes, validation)?,
+                Attempt::NeedsValidation => {
+                    checked = self.check(writes, validation, checked.take())?;
+                }
                 Attempt::Done {
                     completion,
                     sequence,
@@ -240,16 +242,30 @@ impl Pipeline {
         }
     }
 
-    pub(super) fn check(
+    /// Checks a transaction that writes nothing, but whose reads count as writes.
+    ///
+    /// # Errors
+    /// As [`Pipeline::commit`].
+    pub(crate) fn validate_reads(&self, validation: Validation<'_>) -> Result<()> {
+        self.check(&WriteSet::default(), Some(validation), None)?;
+        let state = self.order.lock();
+        let held = state.log.locks.blocks_updates(validation.reads, None);
+        drop(state);
+        held.map_or(Ok(()), |held| Err(held.into_error()))
+    }
+
+    pub(super) fn check<'a>(
         &self,
         writes: &WriteSet,
-        validation: Option<Validation<'_>>,
-    ) -> Result<Option<Checked>> {
+        validation: Option<Validation<'a>>,
+        before: Option<Checked<'a>>,
+    ) -> Result<Option<Checked<'a>>> {
         let Some(validation) = validation else {
             return Ok(None);
         };
+        let places = Places::note(validation);
         let last = self.order.lock().last_sequence();
-        validate::check(writes, last, validation).map(Some)
+        validate::check(writes, (places, last), validation, before).map(Some)
     }
 
     /// The ordered step: all or nothing.
@@ -257,7 +273,7 @@ impl Pipeline {
         &self,
         writes: &mut WriteSet,
         durability: Durability,
-        validation: Option<(&Checked, Validation<'_>)>,
+        validation: Option<(&Checked<'_>, Validation<'_>)>,
     ) -> Result<Attempt> {
         // Let go behind the lock, at every way out.
         let _released;
@@ -284,7 +300,7 @@ impl Pipeline {
         {
             return Ok(Attempt::NeedsValidation);
         }
-        if let Some(held) = state.log.locks.blocks_commit(writes) {
+        if let Some(held) = state.log.locks.blocks_commit(writes, validation) {
             drop(state);
             return Err(held.into_error());
         }

@@ -87,13 +87,15 @@ impl Pipeline {
         writes: &WriteSet,
         validation: Option<Validation<'_>>,
     ) -> Result<Lsn> {
-        let mut checked = self.check(writes, validation)?;
+        let mut checked = self.check(writes, validation, None)?;
         let mut nodes = Some(Nodes::new(&prepared.locks));
         loop {
             let stale = checked.as_ref().zip(validation);
             match self.attempt_prepare(prepared, writes, &mut nodes, stale)? {
                 PrepareAttempt::Done(end) => return Ok(end),
-                PrepareAttempt::NeedsValidation => checked = self.check(writes, validation)?,
+                PrepareAttempt::NeedsValidation => {
+                    checked = self.check(writes, validation, checked.take())?;
+                }
                 PrepareAttempt::NeedsLogRoom => self.make_record_room(prepared)?,
                 PrepareAttempt::NeedsLockRoom(wanted) => {
                     let mut room = Room::new(wanted);
@@ -111,7 +113,7 @@ impl Pipeline {
         prepared: &Arc<Prepared>,
         writes: &WriteSet,
         nodes: &mut Option<Nodes>,
-        validation: Option<(&Checked, Validation<'_>)>,
+        validation: Option<(&Checked<'_>, Validation<'_>)>,
     ) -> Result<PrepareAttempt> {
         let mut record = prepared.record.lock();
         let PreparedRecord { buffer, frames } = &mut *record;

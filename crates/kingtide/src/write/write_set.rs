@@ -187,12 +187,38 @@ impl Section {
         });
     }
 
+    /// Takes back all operations but the first `mark.ops`.
+    fn truncate_to(&mut self, mark: &SectionMark) {
+        self.arena_bytes = mark.arena_bytes;
+        self.run = None;
+        self.buffer.truncate(mark.buffer_bytes);
+        self.index.truncate(mark.ops);
+        // Operations that were replaced by those taken back are the newest again: built anew on the next read.
+        let lookup = self.lookup.get_mut();
+        lookup.newest.clear();
+        lookup.indexed = 0;
+    }
+
     fn make_header(&mut self) {
         self.header.clear();
         let ops_bytes = (self.buffer.len() - HEADROOM_BYTES) as u64;
         let op_count = self.index.len() as u32;
         write_section_header(&mut self.header, self.family.id, op_count, ops_bytes);
     }
+}
+
+/// A state of a write set to which it can go back.
+#[derive(Debug)]
+pub(crate) struct WriteMark {
+    sections: Vec<SectionMark>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct SectionMark {
+    ops: usize,
+    buffer_bytes: usize,
+    arena_bytes: usize,
 }
 
 /// The operations of one transaction.
@@ -294,6 +320,36 @@ impl WriteSet {
     fn section(&self, family: &Arc<Family>) -> Option<&Section> {
         self.sections()
             .find(|section| Arc::ptr_eq(&section.family, family))
+    }
+
+    /// Bytes that the operations take, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The present state.
+    pub(crate) fn mark(&self) -> WriteMark {
+        let mark = |section: &Section| SectionMark {
+            ops: section.index.len(),
+            buffer_bytes: section.buffer.len(),
+            arena_bytes: section.arena_bytes,
+        };
+        WriteMark {
+            sections: self.sections().map(mark).collect(),
+            bytes: self.bytes,
+        }
+    }
+
+    /// Takes back all operations that were appended since `mark`, which was made in this life.
+    pub(crate) fn truncate_to(&mut self, mark: &WriteMark) {
+        for section in &mut self.sections[mark.sections.len()..self.used] {
+            section.clear();
+        }
+        self.used = mark.sections.len();
+        for (section, mark) in self.sections.iter_mut().zip(&mark.sections) {
+            section.truncate_to(mark);
+        }
+        self.bytes = mark.bytes;
     }
 
     /// Forgets everything, keeping the memory for the next transaction.

@@ -192,6 +192,11 @@ impl<C: Cursor> MvccCursor<C> {
         self.settle_backward()
     }
 
+    /// Shows no key until the next seek.
+    pub(crate) fn lose_position(&mut self) {
+        self.position = Position::Nowhere;
+    }
+
     /// True while a key is shown.
     #[inline]
     pub(crate) fn is_valid(&self) -> bool {

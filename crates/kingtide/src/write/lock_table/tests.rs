@@ -262,7 +262,7 @@ fn the_table_blocks_what_a_list_blocks() {
                     .any(|(_, held)| held.iter().any(|piece| piece.blocks(&asked)));
                 let writes = writes(&asked, &families);
                 assert_eq!(
-                    table.blocks_commit(&writes).is_some(),
+                    table.blocks_commit(&writes, None).is_some(),
                     expected,
                     "{asked:?}"
                 );
@@ -327,7 +327,7 @@ fn long_chains_are_taken_apart_in_any_order() {
     while !all.is_empty() {
         assert!(
             table
-                .blocks_commit(&writes(&exclusive, &families))
+                .blocks_commit(&writes(&exclusive, &families), None)
                 .is_some()
         );
         let gone = all.swap_remove(random.below(all.len()));
@@ -335,7 +335,7 @@ fn long_chains_are_taken_apart_in_any_order() {
     }
     assert!(
         table
-            .blocks_commit(&writes(&exclusive, &families))
+            .blocks_commit(&writes(&exclusive, &families), None)
             .is_none()
     );
 }
@@ -359,7 +359,7 @@ fn a_commit_passes_the_locks_of_the_transaction_that_it_ends() {
     publish(&mut table, &second, 1, Lsn(0));
     let mut writes = WriteSet::default();
     first.write_to(&mut writes).expect("short");
-    assert!(table.blocks_commit(&writes).is_none());
+    assert!(table.blocks_commit(&writes, None).is_none());
     let op = Op {
         kind: EntryKind::Delete,
         key: &piece(4).ends().0,
@@ -368,7 +368,7 @@ fn a_commit_passes_the_locks_of_the_transaction_that_it_ends() {
     };
     writes.push(&families[0], &op).expect("short");
     let text = table
-        .blocks_commit(&writes)
+        .blocks_commit(&writes, None)
         .expect("the other's")
         .into_error()
         .to_string();
