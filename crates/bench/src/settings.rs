@@ -15,6 +15,8 @@ pub enum EngineKind {
     /// Any library with the C interface of `TidesDB` 9, `libkingtide.so` included, loaded at run time.
     #[serde(rename = "c-abi")]
     CAbi,
+    /// LMDB through its C interface, loaded at run time.
+    Lmdb,
     /// `RocksDB` through its C interface, loaded at run time.
     RocksDb,
 }
@@ -41,9 +43,6 @@ impl FromStr for EngineChoice {
             (EngineKind::Kingtide, Some(_)) => Err(
                 "kingtide is linked in and takes no library; measure one with c-abi=PATH".into(),
             ),
-            (EngineKind::CAbi, None) => {
-                Err("c-abi needs a library: c-abi=/path/libtidesdb.so".into())
-            }
             _ => Ok(Self {
                 kind,
                 library: path,
@@ -148,6 +147,7 @@ names!(
     "an engine",
     Kingtide = "kingtide",
     CAbi = "c-abi",
+    Lmdb = "lmdb",
     RocksDb = "rocksdb"
 );
 names!(
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(choice.kind, EngineKind::CAbi);
         assert_eq!(choice.library, Some(PathBuf::from("/lib/libtidesdb.so")));
         assert_eq!(choice.to_string(), "c-abi=/lib/libtidesdb.so");
-        for bad in ["c-abi", "kingtide=/x", "berkeley"] {
+        for bad in ["kingtide=/x", "berkeley"] {
             bad.parse::<EngineChoice>().expect_err(bad);
         }
     }

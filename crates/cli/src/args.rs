@@ -256,8 +256,8 @@ pub(crate) struct BenchArgs {
     /// fill, read, scan, ranges, delete or all [default: fill, read and scan]
     #[arg(value_name = "WORKLOAD", value_parser = workload)]
     pub(crate) workload: Option<Workload>,
-    /// Engines, separated by commas: kingtide, rocksdb or rocksdb=FILE, c-abi=FILE for a library with TidesDB's C
-    /// interface
+    /// Engines, separated by commas: kingtide, rocksdb, lmdb, c-abi (a library with TidesDB's C interface); NAME=FILE
+    /// says which library to load
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "kingtide", value_parser = |text: &str| text.parse::<EngineChoice>())]
     pub(crate) engine: Vec<EngineChoice>,
     /// Keys to write, and reads

@@ -23,6 +23,8 @@ pub struct Stats {
     pub prepared: usize,
     /// Live snapshots, those of running transactions included.
     pub snapshots: usize,
+    /// Bytes that open transactions hold: writes, and what they remember of reads. Each may hold 4 KiB more than is counted.
+    pub transaction_bytes: usize,
     /// Bytes of table blocks in the cache.
     pub cache_bytes: usize,
     /// The most bytes of table blocks that the cache holds.

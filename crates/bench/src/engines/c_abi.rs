@@ -50,10 +50,7 @@ unsafe impl Sync for CAbiEngine {}
 
 impl CAbiEngine {
     pub(super) fn open(settings: &Settings) -> Result<Self> {
-        let file = settings.library.clone().ok_or_else(|| {
-            BenchError::Missing("which library? Name it: --engine c-abi=/path/libtidesdb.so".into())
-        })?;
-        let api = Api::load(&file)?;
+        let (api, file) = Api::load(settings.library.as_deref())?;
         let path = CString::new(settings.directory.as_os_str().as_bytes())
             .map_err(|_| BenchError::Settings("the directory's name holds a zero byte".into()))?;
         let db = open_database(&api, &path, settings)?;

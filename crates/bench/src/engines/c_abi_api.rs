@@ -1,5 +1,6 @@
 //! The C interface of TidesDB 9, as its public header documents it, loaded at run time from the file that the user
-//! names: a `libtidesdb.so` of version 9, or Kingtide's own `libkingtide.so`, which has the same interface.
+//! names (a `libtidesdb.so` of version 9, or Kingtide's own `libkingtide.so`, which has the same interface), else from
+//! the environment variable `KINGTIDE_TIDESDB`, else from the usual places.
 //!
 //! The configuration structs are handled as bytes of the documented size, with the documented offset of every field
 //! that is set, so that what is not set stays as the library's own defaults. Once loaded the library stays loaded until
@@ -9,11 +10,13 @@
     reason = "loading a C library and resolving its symbols cannot be checked by the compiler"
 )]
 
-use std::{ffi, path::Path};
+use std::{
+    ffi,
+    path::{Path, PathBuf},
+};
 
-use libloading::Library;
-
-use crate::{BenchError, Result};
+use super::peer_library::{self, PeerLibrary, api};
+use crate::Result;
 
 /// What the C functions hand out and take: never looked into here.
 pub(super) type Opaque = *mut ffi::c_void;
@@ -64,28 +67,6 @@ impl FamilyConfig {
     }
 }
 
-macro_rules! api {
-    ($($field:ident = $symbol:literal : fn($($argument:ty),*) $(-> $result:ty)?;)+) => {
-        /// The functions in use, each with the type that the header gives it.
-        #[derive(Clone, Copy)]
-        pub(super) struct Api {
-            $(pub(super) $field: unsafe extern "C" fn($($argument),*) $(-> $result)?,)+
-        }
-
-        impl Api {
-            fn resolve(library: &Library) -> std::result::Result<Self, libloading::Error> {
-                Ok(Self {
-                    $(
-                        // SAFETY: the symbol, if the library has it, is the C function of this name, and the type
-                        // written beside it in the list below is the one that the public header declares for it.
-                        $field: *unsafe { library.get(concat!($symbol, "\0").as_bytes()) }?,
-                    )+
-                })
-            }
-        }
-    };
-}
-
 api! {
     default_config = "tidesdb_default_config": fn() -> DatabaseConfig;
     default_family_config = "tidesdb_default_column_family_config": fn() -> FamilyConfig;
@@ -118,36 +99,13 @@ impl Api {
     /// Loads the library at `path`.
     ///
     /// # Errors
-    /// [`BenchError::Missing`] when it cannot be loaded, or lacks a function.
-    pub(super) fn load(path: &Path) -> Result<Self> {
-        Self::load_file(path).map_err(|source| {
-            BenchError::Missing(format!(
-                "{} is no library with the C interface of TidesDB 9: {source}",
-                path.display()
-            ))
-        })
-    }
-
-    fn load_file(path: &Path) -> std::result::Result<Self, libloading::Error> {
-        // SAFETY: loading runs the library's initialisers. The file is the one the user named as an engine to measure.
-        let library = unsafe { Library::new(path) }?;
-        let api = Self::resolve(&library)?;
-        // Never unloaded: an engine may keep threads and statics that outlive a database.
-        std::mem::forget(library);
-        Ok(api)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_library_that_is_not_there_is_named_in_the_error() {
-        let message = Api::load(Path::new("/nowhere/libtidesdb.so"))
-            .err()
-            .expect("no such file")
-            .to_string();
-        assert!(message.contains("/nowhere/libtidesdb.so"), "{message}");
+    /// [`crate::BenchError::Missing`] when it cannot be loaded, or lacks a function.
+    pub(super) fn load(path: Option<&Path>) -> Result<(Self, PathBuf)> {
+        let peer = PeerLibrary {
+            name: "A library with the C interface of TidesDB 9",
+            variable: "KINGTIDE_TIDESDB",
+            stem: "libtidesdb",
+        };
+        peer_library::load(&peer, path, Self::resolve)
     }
 }

@@ -83,7 +83,7 @@ fn settings_that_make_no_sense_are_refused() {
     let folder = place.argument("");
     for (arguments, expected) in [
         (&["--engine", "nosuch"][..], "nosuch"),
-        (&["--engine", "c-abi"], "c-abi=/path"),
+        (&["--engine", "kingtide=/x"], "linked in"),
         (&["nosuch"], "nosuch"),
         (&["--cache", "1X"], "1X"),
         (&["--key-bytes", "1"], "keys of 1 bytes"),

@@ -29,6 +29,7 @@ pub(super) fn of_database(engine: &Engine) -> Stats {
         log_syncs,
         commits,
         prepared: engine.pipeline.prepared.count(),
+        transaction_bytes: engine.transaction_bytes(),
         snapshots: engine.snapshots.list().len(),
         cache_bytes: cache.bytes,
         cache_capacity_bytes: cache.capacity_bytes,

@@ -103,3 +103,33 @@ pub(crate) fn newer_in_ranges(
     }
     Ok(None)
 }
+
+/// Tables that answer keys as a function does, and hold nothing in ranges: for tests.
+#[cfg(test)]
+pub(crate) struct Answering<F>(pub(crate) F);
+
+#[cfg(test)]
+impl<F> NewerInTables for Answering<F>
+where
+    F: Fn(&Family, &Version, (&[u8], Option<u64>), SeqNo) -> Result<Option<SeqNo>>,
+{
+    fn newest(
+        &self,
+        family: &Family,
+        version: &Version,
+        key: (&[u8], Option<u64>),
+        since: SeqNo,
+    ) -> Result<Option<SeqNo>> {
+        (self.0)(family, version, key, since)
+    }
+
+    fn in_ranges(
+        &self,
+        _: &Family,
+        _: &Version,
+        _: &[KeyRange<'_>],
+        _: SeqNo,
+    ) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+}
