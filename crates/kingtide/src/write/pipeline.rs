@@ -279,21 +279,8 @@ impl Pipeline {
         let _released;
         let mut state = self.order.lock();
         state.check_writable()?;
-        if !state.log.tail.has_room(writes.frames()) {
-            return Ok(Attempt::NeedsLogRoom);
-        }
-        for (index, section) in writes.sections().enumerate() {
-            if section.family.is_dropped() {
-                return Err(dropped(&section.family));
-            }
-            let current = section.family.load();
-            if !current
-                .active
-                .table
-                .fits(section.arena_bytes, section.op_count())
-            {
-                return Ok(Attempt::NeedsMemtable(index, Arc::clone(&current.active)));
-            }
+        if let Some(missing) = lacks_room(&state, writes)? {
+            return Ok(missing);
         }
         if let Some((checked, validation)) = validation
             && validate::recheck(writes, checked, validation)? == Recheck::Stale
@@ -640,6 +627,31 @@ impl KeeperSignal {
         self.state.lock().is_stopped = true;
         self.woken.notify_all();
     }
+}
+
+/// What must be made before `writes` fit into the log and the memtables.
+///
+/// # Errors
+/// `NotFound` when a family was dropped.
+fn lacks_room(state: &OrderState<CommitLog>, writes: &WriteSet) -> Result<Option<Attempt>> {
+    if !state.log.tail.has_room(writes.frames()) {
+        return Ok(Some(Attempt::NeedsLogRoom));
+    }
+    for (index, section) in writes.sections().enumerate() {
+        if section.family.is_dropped() {
+            return Err(dropped(&section.family));
+        }
+        let current = section.family.load();
+        if !current
+            .active
+            .table
+            .fits(section.arena_bytes, section.op_count())
+        {
+            let full = Arc::clone(&current.active);
+            return Ok(Some(Attempt::NeedsMemtable(index, full)));
+        }
+    }
+    Ok(None)
 }
 
 pub(super) fn outcome_unknown(failure: &LogFailure) -> Error {
