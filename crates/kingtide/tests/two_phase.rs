@@ -756,3 +756,47 @@ fn a_prepare_validates_what_was_read() {
     transaction.commit().unwrap();
     db.commit_prepared(b"writer").unwrap();
 }
+
+/// Deleted ranges are locked as ranges, with and without an end, and range deletes of others meet locks in them.
+#[test]
+fn deleted_ranges_are_locked() {
+    let mut world = MemoryEnv::new(1);
+    let mut db = open(&world);
+    let (f, _) = with_three_keys(&db);
+    let mut transaction = db.begin().unwrap();
+    transaction.delete_range(&f, b"b", b"e").unwrap();
+    transaction.put(&f, b"c", b"kept").unwrap();
+    transaction.prepare(b"x").unwrap();
+    let mut transaction = db.begin().unwrap();
+    transaction.delete_prefix(&f, b"\xff").unwrap();
+    transaction.prepare(b"to the end").unwrap();
+    prepare(&db, &f, b"point", &[b"m"]).unwrap();
+    for has_crashed in [false, true] {
+        if has_crashed {
+            let found = world.crash(CrashImage::NothingUnsynced, 1);
+            db = open(&found);
+            world = found;
+        }
+        let f = db.family("f").unwrap();
+        for key in [&b"b"[..], b"c", b"dzz", b"m", b"\xff", b"\xff\xff\xff"] {
+            assert_eq!(kind(db.put(&f, key, b"other")), ErrorKind::Conflict);
+        }
+        for (start, end) in [(b"a", b"c"), (b"d", b"f"), (b"c", b"d"), (b"l", b"n")] {
+            assert_eq!(kind(db.delete_range(&f, start, end)), ErrorKind::Conflict);
+        }
+        assert_eq!(kind(db.delete_prefix(&f, b"")), ErrorKind::Conflict);
+        for key in [&b"a"[..], b"e", b"l", b"n", b"\xfe"] {
+            db.put(&f, key, b"free").unwrap();
+        }
+        db.delete_range(&f, b"n", b"o").unwrap();
+        db.delete_range(&f, b"e", b"ee").unwrap();
+        assert_eq!(db.get(&f, b"b").unwrap().unwrap(), b"before");
+    }
+    db.commit_prepared(b"x").unwrap();
+    let f = db.family("f").unwrap();
+    assert!(!has(&db, &f, b"b") && !has(&db, &f, b"d") && has(&db, &f, b"f"));
+    assert_eq!(db.get(&f, b"c").unwrap().unwrap(), b"kept");
+    db.put(&f, b"b", b"again").unwrap();
+    db.rollback_prepared(b"to the end").unwrap();
+    db.put(&f, b"\xff", b"free").unwrap();
+}

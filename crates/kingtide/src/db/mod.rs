@@ -16,6 +16,7 @@ mod close;
 mod families;
 mod open;
 mod prepared;
+mod range_delete;
 mod recover;
 mod retry;
 mod snapshot;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `begin` | begin, reset, roll back |
 //! | `reads`, `view` | gets and iterators over the view and the own writes; what must be remembered of them |
-//! | `writes` | puts and deletes, within the limit |
+//! | `writes`, `range_delete` | puts and deletes, within the limit |
 //! | `savepoint` | taking back the writes after a point |
 //! | `commit` | what is checked, how durable it must be |
 //! | `prepare` | the first phase of two-phase commit |
@@ -15,6 +15,7 @@ mod abort;
 mod begin;
 mod commit;
 mod prepare;
+mod range_delete;
 mod reads;
 mod retry;
 mod savepoint;

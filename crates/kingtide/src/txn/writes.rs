@@ -94,7 +94,7 @@ impl Transaction {
         )
     }
 
-    fn write(&mut self, family: &ColumnFamily, op: &Op<'_>) -> Result<()> {
+    pub(super) fn write(&mut self, family: &ColumnFamily, op: &Op<'_>) -> Result<()> {
         self.check_active()?;
         self.engine.check_writable()?;
         self.engine.check_family(&family.family)?;

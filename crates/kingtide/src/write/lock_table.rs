@@ -11,14 +11,13 @@
 
 use std::{ops::Bound, sync::Arc};
 
-use kingtide_base::{EntryKind, Lsn, SegmentId, checksum_mix};
-use kingtide_collections::MemtableOp;
+use kingtide_base::{Lsn, SegmentId, checksum_mix};
 
 use super::{
-    locks::{FamilyLocks, KeyRange, LockMode, LockSet, reaches},
+    locks::{FamilyLocks, KeyRange, LockMode, LockSet, deleted_range, reaches},
     prepared::Prepared,
     validate::{Checked, Validation},
-    write_set::WriteSet,
+    write_set::{Section, WriteSet},
 };
 use crate::{
     error::{Conflict, ConflictAccess, Error},
@@ -190,12 +189,9 @@ impl LockTable {
         if own.is_some() && self.active == 1 {
             return None;
         }
-        let held = writes.sections().find_map(|section| {
-            let family = &section.family;
-            section
-                .ops()
-                .find_map(|op| self.blocks_op(family, &op, own))
-        });
+        let held = writes
+            .sections()
+            .find_map(|section| self.blocks_section(section, own));
         held.or_else(|| {
             let reads = validation.and_then(|(_, validation)| validation.reads);
             self.blocks_updates(reads, own)
@@ -219,19 +215,16 @@ impl LockTable {
         })
     }
 
-    fn blocks_op<'w>(
-        &self,
-        family: &Arc<Family>,
-        op: &MemtableOp<'w>,
-        own: Option<u32>,
-    ) -> Option<Held<'w>> {
-        let wanted = (family, ConflictAccess::Write);
-        if op.kind == EntryKind::RangeDelete {
-            let range = (Bound::Included(op.key), Bound::Excluded(op.value));
-            self.blocks_range(wanted, range, own)
-        } else {
-            self.blocks_point(wanted, (op.key, op.hash), own)
-        }
+    fn blocks_section<'w>(&self, section: &'w Section, own: Option<u32>) -> Option<Held<'w>> {
+        let wanted = (&section.family, ConflictAccess::Write);
+        let point = section
+            .keys()
+            .find_map(|key| self.blocks_point(wanted, key, own));
+        point.or_else(|| {
+            section
+                .ranges()
+                .find_map(|(start, end)| self.blocks_range(wanted, deleted_range(start, end), own))
+        })
     }
 
     /// The first lock in the way of `locks`.

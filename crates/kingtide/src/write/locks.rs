@@ -245,6 +245,15 @@ impl FamilyLocks {
     }
 }
 
+/// What a range delete deletes; an empty `end` stands for none.
+pub(super) fn deleted_range<'a>(start: &'a [u8], end: &'a [u8]) -> KeyRange<'a> {
+    let upper = match end {
+        [] => Bound::Unbounded,
+        end => Bound::Excluded(end),
+    };
+    (Bound::Included(start), upper)
+}
+
 /// True unless everything from `lower` on lies behind `upper`: a range of these ends is empty then.
 pub(super) fn reaches(order: &KeyOrder, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
     let (Bound::Included(low) | Bound::Excluded(low)) = lower else {

@@ -9,7 +9,6 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    ops::Bound,
     sync::Arc,
 };
 
@@ -22,7 +21,7 @@ use kingtide_format::{Control, Lock, Op, RecordFault, RecordReader, split_contro
 
 use super::{
     lock_table::RecordPlace,
-    locks::{LockMode, LockSet},
+    locks::{LockMode, LockSet, deleted_range},
     write_set::WriteSet,
 };
 use crate::{
@@ -217,7 +216,7 @@ fn add_lock(locks: &mut LockSet, family: &Arc<Family>, lock: &Lock<'_>) {
 
 fn add_write(locks: &mut LockSet, family: &Arc<Family>, op: &Op<'_>) {
     if op.kind == EntryKind::RangeDelete {
-        let range = (Bound::Included(op.key), Bound::Excluded(op.value));
+        let range = deleted_range(op.key, op.value);
         locks.add_range(family, LockMode::Exclusive, range);
     } else {
         locks.add_point(family, LockMode::Exclusive, op.key);

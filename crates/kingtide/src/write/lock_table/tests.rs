@@ -2,7 +2,7 @@
 
 use std::{cmp, ops::Bound};
 
-use kingtide_base::{Comparator, FamilyId, KeyOrder, built_in_comparator};
+use kingtide_base::{Comparator, EntryKind, FamilyId, KeyOrder, built_in_comparator};
 use kingtide_format::{
     Lock, Op, write_lock, write_lock_section, write_op, write_prepare, write_section_header,
 };
