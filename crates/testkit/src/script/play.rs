@@ -51,6 +51,17 @@ impl State {
                     };
                 }
             }
+            Step::DeleteRange((name, start, end), rewritten, _) => {
+                let Some((comparator, entries)) = self.families.get_mut(name) else {
+                    return;
+                };
+                let place = |key: &str| OrderedKey::new(&key_order(comparator), key.as_bytes());
+                let (start, end) = (place(start), place(end));
+                entries.retain(|key, _| *key < start || *key >= end);
+                if let Some(value) = rewritten {
+                    entries.insert(start, value.as_bytes().to_vec());
+                }
+            }
             Step::SyncWal | Step::Flush(_) | Step::Compact(_) | Step::Reopen => {}
         }
     }
@@ -158,6 +169,18 @@ fn perform(db: &mut Db, env: &MemoryEnv, step: &Step) -> kingtide::Result<()> {
             }
             transaction.commit().map(drop)
         }
+        Step::DeleteRange((name, start, end), rewritten, sync) => {
+            let mut transaction = db.begin_with(TransactionOptions {
+                sync: Some(*sync),
+                ..TransactionOptions::default()
+            })?;
+            let family = db.family(name)?;
+            transaction.delete_range(&family, start.as_bytes(), end.as_bytes())?;
+            if let Some(value) = rewritten {
+                transaction.put(&family, start.as_bytes(), value.as_bytes())?;
+            }
+            transaction.commit().map(drop)
+        }
         Step::SyncWal => db.sync_wal(),
         Step::Flush(name) => db.flush(&db.family(name)?),
         Step::Compact(name) => db.compact(&db.family(name)?),
@@ -173,6 +196,7 @@ impl Played {
     fn raise_floor(&mut self, steps: &[Step], step: &Step) {
         match step {
             Step::Commit(_, SyncMode::Full)
+            | Step::DeleteRange(_, _, SyncMode::Full)
             | Step::Create(..)
             | Step::Drop(_)
             | Step::Rename(..)
@@ -180,11 +204,15 @@ impl Played {
             | Step::SyncWal
             | Step::Reopen => self.floor = self.acknowledged,
             Step::Flush(family) => {
-                let touches = |step: &Step| matches!(step, Step::Commit(writes, _) if writes.iter().any(|(name, ..)| name == family));
+                let touches = |step: &Step| match step {
+                    Step::Commit(writes, _) => writes.iter().any(|(name, ..)| name == family),
+                    Step::DeleteRange((name, ..), ..) => name == family,
+                    _ => false,
+                };
                 let newest = steps[..self.acknowledged].iter().rposition(touches);
                 self.floor = self.floor.max(newest.map_or(0, |index| index + 1));
             }
-            Step::Commit(..) | Step::Compact(_) => {}
+            Step::Commit(..) | Step::DeleteRange(..) | Step::Compact(_) => {}
         }
     }
 
