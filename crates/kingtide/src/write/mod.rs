@@ -5,9 +5,11 @@
 //! | `order` | the commit lock, the visible watermark and group commit; checked by loom |
 //! | `pipeline` | one commit from the transaction's buffers to the log and the memtables |
 //! | `write_set` | the operations of one transaction, in log format from the first put |
+//! | `hooks` | commit hooks of one write set |
 //! | `validate` | first committer wins: what was written or read may not have been written by others since |
 //! | `stall` | writers wait here when flushing falls behind |
 
+mod hooks;
 mod order;
 mod pipeline;
 mod stall;
