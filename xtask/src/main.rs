@@ -5,12 +5,14 @@
 //! | `tidy` | checks the rules of the tree that neither the compiler nor clippy knows; see [`tidy`] |
 //! | `bless` | lowers the numbers in `xtask/ratchet.txt` to what is true now; never raises one |
 //! | `bless goldens` | writes the golden files of the durable formats again from what the code encodes now |
+//! | `install` | builds and installs the C library and the command; see [`install`] |
 //! | `ci` | everything a change must pass: runs `.ci/run` |
 #![expect(
     clippy::print_stdout,
     reason = "a command line tool reports on its standard output"
 )]
 
+mod install;
 mod tidy;
 
 use std::{
@@ -47,12 +49,13 @@ fn main() -> ExitCode {
                 .args(["-p", "kingtide-table"])
                 .env("KINGTIDE_BLESS", "1"),
         ),
+        ["install", arguments @ ..] => install::run(&root(), arguments),
         ["ci"] => run_child(&mut Command::new(root().join(".ci/run"))),
         ["help" | "--help" | "-h"] => {
-            print!("{USAGE}");
+            print!("{USAGE}{}", install::USAGE);
             Ok(true)
         }
-        _ => Err(USAGE.to_owned()),
+        _ => Err(format!("{USAGE}{}", install::USAGE)),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
