@@ -95,7 +95,7 @@ pub use options::{
     Compression, FamilyOptions, IsolationLevel, IterOptions, Options, SyncMode, TransactionOptions,
 };
 pub use read::{Entries, Iter, Value};
-pub use stats::{FamilyStats, LevelStats, Stats};
+pub use stats::{CacheStats, FamilyStats, LevelStats, MemoryPressure, MemoryStats, Stats};
 pub use txn::Transaction;
 
 // The thread rules of the crate's documentation.

@@ -72,6 +72,9 @@ pub struct Options {
     /// Bytes of all families' memtables. Writers wait for flushing when those that are full already, and wait to be
     /// written, take more than half; one is always allowed. 0 means 32 MiB. Default: 0.
     pub memory_bytes_max: usize,
+    /// What a close does with merges that are due or run: finish them, which may take long, or end them at their next
+    /// checkpoint and leave them to the next opening. Default: false, end them.
+    pub finish_compactions_on_close: bool,
     /// Orders of keys that families of this database use, besides the built-in ones. Must hold every order that an
     /// existing family names.
     pub comparators: Vec<ComparatorRef>,
@@ -89,6 +92,7 @@ impl Default for Options {
             block_cache_bytes: 64 << 20,
             open_tables_max: 256,
             memory_bytes_max: 0,
+            finish_compactions_on_close: false,
             comparators: Vec::new(),
             env: None,
         }
@@ -106,6 +110,10 @@ impl fmt::Debug for Options {
             .field("block_cache_bytes", &self.block_cache_bytes)
             .field("open_tables_max", &self.open_tables_max)
             .field("memory_bytes_max", &self.memory_bytes_max)
+            .field(
+                "finish_compactions_on_close",
+                &self.finish_compactions_on_close,
+            )
             .field("comparators", &comparators)
             .finish_non_exhaustive()
     }

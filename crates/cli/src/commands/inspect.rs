@@ -69,8 +69,9 @@ pub(crate) fn print_stats(db: &Db, family: Option<&str>, output: &mut Output) ->
 }
 
 fn counters(stats: &Stats) -> [(&'static str, String); 11] {
-    let lookups = stats.cache_hits + stats.cache_misses;
-    let hit_share = 100.0 * stats.cache_hits as f64 / lookups.max(1) as f64;
+    let cache = &stats.cache;
+    let lookups = cache.hits + cache.misses;
+    let hit_share = 100.0 * cache.hit_rate();
     [
         ("sequence number", stats.sequence.to_string()),
         (
@@ -88,20 +89,23 @@ fn counters(stats: &Stats) -> [(&'static str, String); 11] {
             "block cache",
             format!(
                 "{} of {}",
-                size(stats.cache_bytes as u64),
-                size(stats.cache_capacity_bytes as u64)
+                size(cache.bytes as u64),
+                size(cache.capacity_bytes as u64)
             ),
         ),
         (
             "cache hits",
-            format!("{} of {lookups} ({hit_share:.1} %)", stats.cache_hits),
+            format!("{} of {lookups} ({hit_share:.1} %)", cache.hits),
         ),
         ("open tables", stats.open_tables.to_string()),
         (
             "flushes, merges",
             format!("{}, {}", stats.flushes, stats.merges),
         ),
-        ("tables written", size(stats.table_bytes_written)),
+        (
+            "tables written",
+            size(stats.flush_bytes_written + stats.merge_bytes_written),
+        ),
         ("write stalls", stats.write_stalls.to_string()),
     ]
 }
@@ -114,14 +118,14 @@ fn stats_json(stats: &Stats) -> Value {
         "log_bytes_written": stats.log_bytes_written,
         "log_syncs": stats.log_syncs,
         "commits": stats.commits,
-        "cache_bytes": stats.cache_bytes,
-        "cache_capacity_bytes": stats.cache_capacity_bytes,
-        "cache_hits": stats.cache_hits,
-        "cache_misses": stats.cache_misses,
+        "cache_bytes": stats.cache.bytes,
+        "cache_capacity_bytes": stats.cache.capacity_bytes,
+        "cache_hits": stats.cache.hits,
+        "cache_misses": stats.cache.misses,
         "open_tables": stats.open_tables,
         "flushes": stats.flushes,
         "merges": stats.merges,
-        "table_bytes_written": stats.table_bytes_written,
+        "table_bytes_written": stats.flush_bytes_written + stats.merge_bytes_written,
         "write_stalls": stats.write_stalls,
         "families": stats.families.iter().map(family_json).collect::<Vec<_>>(),
     })

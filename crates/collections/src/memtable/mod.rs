@@ -19,9 +19,11 @@
 //! | `insert` | from operations to published entries |
 //! | `sources` | the list of runs and skip lists, growing while it is read |
 //! | `cursor` | walking one source |
+//! | `estimate` | how many keys, and how many entries of a range |
 //! | `merge` | which sources to merge, and the exchange |
 
 mod cursor;
+mod estimate;
 mod insert;
 mod merge;
 mod sources;

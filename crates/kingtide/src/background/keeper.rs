@@ -92,7 +92,7 @@ fn relieve(engine: &Weak<Engine>) {
     let Some(holder) = engine.log_needed(None).holder else {
         return;
     };
-    let buffer_bytes = holder.options.write_buffer_bytes as u64;
+    let buffer_bytes = holder.options().write_buffer_bytes as u64;
     let current = holder.load_full();
     if bytes >= buffer_bytes.saturating_mul(LOG_BUFFERS_MAX) && current.sealed.is_empty() {
         engine.pipeline.try_rotate(&holder, &current.active);

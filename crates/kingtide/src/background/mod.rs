@@ -3,11 +3,13 @@
 //! | module | what it is |
 //! |---|---|
 //! | `scheduler` | what waits to be done, who does it, and when everything is done |
+//! | `hold` | merging by hand, cancelling merges, what is going on |
 //! | `keeper` | the log's keeper: windows and blanks ahead of the tail, interval syncs, marks |
 //!
 //! Flushes go before merges, because writers wait for them. A failed flush or merge is tried again after a pause: its
 //! inputs are untouched.
 
+mod hold;
 mod keeper;
 mod scheduler;
 

@@ -6,7 +6,8 @@ use kingtide_base::{Cursor, FileId, limits};
 use kingtide_collections::MergeCursor;
 use kingtide_format::TableMeta;
 use kingtide_policy::{
-    MergePlan, PolicyOptions, TableShape, TreeShape, merge_all as plan_all, pick_merge,
+    MergePlan, PolicyOptions, TableShape, TreeShape, merge_all as plan_all,
+    merge_range as plan_range, pick_merge,
 };
 use kingtide_table::{CursorUse, LevelCursor};
 
@@ -24,11 +25,13 @@ const TABLE_BYTES_TARGET: u64 = 32 << 20;
 
 /// Which merge to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum Wanted<'a> {
     /// What the policy finds most urgent.
     MostUrgent,
     /// Everything to the bottom.
     All,
+    /// The tables with keys from the first to the second, both included, to the bottom; `None` is the end of the order.
+    Range(Option<&'a [u8]>, Option<&'a [u8]>),
 }
 
 /// What came of looking for a merge.
@@ -49,7 +52,7 @@ pub(crate) enum MergeOutcome {
 pub(crate) fn merge_once(
     engine: &Engine,
     family: &Arc<Family>,
-    wanted: Wanted,
+    wanted: Wanted<'_>,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<MergeOutcome> {
     let Some(claim) = Claim::take(family, wanted)? else {
@@ -101,7 +104,7 @@ struct Claim<'a> {
 }
 
 impl<'a> Claim<'a> {
-    fn take(family: &'a Family, wanted: Wanted) -> Result<Option<Self>> {
+    fn take(family: &'a Family, wanted: Wanted<'_>) -> Result<Option<Self>> {
         let mut busy = family.busy_tables.lock();
         let version = Arc::clone(&family.load().version);
         let shape = shape_of(&version, &busy);
@@ -109,6 +112,7 @@ impl<'a> Claim<'a> {
         let plan = match wanted {
             Wanted::MostUrgent => pick_merge(&shape, &options, &family.order),
             Wanted::All => plan_all(&shape, &options, &family.order),
+            Wanted::Range(start, end) => plan_range(&shape, &options, &family.order, (start, end)),
         };
         let Some(plan) = plan else { return Ok(None) };
         let mut inputs = Vec::with_capacity(plan.inputs.len());
@@ -214,7 +218,7 @@ fn level_number(level: usize) -> u8 {
 }
 
 fn policy_options(family: &Family) -> PolicyOptions {
-    let options = &family.options;
+    let options = family.options();
     PolicyOptions {
         level_size_ratio: options.level_size_ratio,
         l1_file_count_trigger: options.l1_file_count_trigger,

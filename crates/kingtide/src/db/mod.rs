@@ -3,14 +3,17 @@
 //! | module | what it is |
 //! |---|---|
 //! | `open`, `recover` | from a directory to an engine; replay of the log |
+//! | `operations`, `estimate` | maintenance on demand; estimates about families |
 //! | `families` | create, drop, rename, clone, flush |
 //! | `close` | nothing is lost |
 //! | `snapshot` | named views of the past |
 //! | `verify` | every byte checked |
 
 mod close;
+mod estimate;
 mod families;
 mod open;
+mod operations;
 mod recover;
 mod snapshot;
 mod statistics;
@@ -27,7 +30,6 @@ pub use verify::VerifyReport;
 
 use crate::{
     background::{Background, Task},
-    compaction::run::{MergeOutcome, Wanted, merge_once},
     engine::Engine,
     error::{ErrorKind, Result},
     family::{ColumnFamily, Family},
@@ -386,28 +388,6 @@ impl Db {
         Ok(())
     }
 
-    /// Flushes the family and merges everything in it to the bottom level; returns when that is done.
-    ///
-    /// # Errors
-    /// As [`Db::flush`].
-    pub fn compact(&self, family: &ColumnFamily) -> Result<()> {
-        self.flush(family)?;
-        loop {
-            self.shared.background.wait_idle()?;
-            if family.family.load().version.is_empty() {
-                return Ok(());
-            }
-            let engine = self.engine();
-            let is_closed = || engine.check_open().is_err();
-            match merge_once(engine, &family.family, Wanted::All, &is_closed)? {
-                MergeOutcome::Merged => return Ok(()),
-                // Tables were busy again: a background merge was faster.
-                MergeOutcome::Nothing => {}
-                MergeOutcome::Cancelled => return engine.check_open(),
-            }
-        }
-    }
-
     /// Waits until no flush and no merge is queued or running, and gives memory of empty memtables back.
     ///
     /// # Errors
@@ -430,7 +410,10 @@ impl Db {
     /// `Closed`.
     pub fn stats(&self) -> Result<Stats> {
         self.engine().check_open()?;
-        Ok(statistics::of_database(self.engine()))
+        Ok(statistics::of_database(
+            self.engine(),
+            &self.shared.background,
+        ))
     }
 
     /// Numbers about one column family.

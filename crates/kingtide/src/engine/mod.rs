@@ -16,7 +16,7 @@ use kingtide_env::{
 
 use crate::{
     error::{Error, ErrorKind, Result},
-    family::{Family, Opening, Registry},
+    family::{Family, FamilyTotals, Opening, Registry},
     files::Files,
     manifest::{Manifest, ManifestState},
     options::Options,
@@ -37,26 +37,6 @@ pub(crate) enum ManifestSlot {
     ReadOnly(Box<ManifestState>),
 }
 
-/// Counts of this opening. All are statistics: relaxed.
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub(crate) flushes: AtomicU64,
-    pub(crate) merges: AtomicU64,
-    pub(crate) table_bytes_written: AtomicU64,
-}
-
-impl Counters {
-    /// Adds to a count.
-    pub(crate) fn add(counter: &AtomicU64, amount: u64) {
-        counter.fetch_add(amount, Ordering::Relaxed);
-    }
-
-    /// Reads a count.
-    pub(crate) fn get(counter: &AtomicU64) -> u64 {
-        counter.load(Ordering::Relaxed)
-    }
-}
-
 /// See the module.
 pub(crate) struct Engine {
     pub(crate) env: Arc<dyn Env>,
@@ -67,7 +47,8 @@ pub(crate) struct Engine {
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) snapshots: Arc<SnapshotRegistry>,
     pub(crate) manifest: Mutex<ManifestSlot>,
-    pub(crate) counters: Counters,
+    /// What families counted that were dropped since.
+    pub(crate) dropped_totals: Mutex<FamilyTotals>,
     /// Names this opening, so that handles of another one are refused.
     pub(crate) opening: Opening,
     pub(crate) is_closed: AtomicBool,
@@ -101,7 +82,7 @@ impl Engine {
             pipeline: parts.pipeline,
             snapshots: SnapshotRegistry::new(),
             manifest: Mutex::new(parts.manifest),
-            counters: Counters::default(),
+            dropped_totals: Mutex::default(),
             opening: parts.opening,
             is_closed: AtomicBool::new(false),
             clock: AtomicU64::new(0),

@@ -3,12 +3,16 @@
 //! | module | what it is |
 //! |---|---|
 //! | `config` | settings: validation, and the text pairs in which they are stored |
+//! | `counters` | what was done to a family, for statistics |
 //! | `registry` | families by name and by id |
+//! | `settings` | the settings in force, which change while the family is in use |
 //! | `super_version` | what readers of a family see: memtables and tables, swapped as a whole |
 //! | `testing` | families without a database, for tests |
 
 mod config;
+mod counters;
 mod registry;
+mod settings;
 mod super_version;
 
 use std::{fmt, sync::Arc};
@@ -21,10 +25,12 @@ use kingtide_env::sync::{
 };
 
 pub(crate) use config::{decode_options, encode_options, validate_name, validate_options};
+pub(crate) use counters::{CommitSizes, FamilyCounters, FamilyTotals};
 pub(crate) use registry::{Registry, already_exists};
 pub(crate) use super_version::SuperVersion;
 
-use crate::options::FamilyOptions;
+use self::settings::Settings;
+use crate::options::{FamilyOptions, SyncMode};
 
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -46,7 +52,8 @@ pub(crate) struct Family {
     pub(crate) order: KeyOrder,
     /// Which opening it belongs to, to refuse handles of another database.
     pub(crate) opening: Opening,
-    pub(crate) options: FamilyOptions,
+    settings: Settings,
+    pub(crate) counters: FamilyCounters,
     name: Mutex<String>,
     current: ArcSwap<SuperVersion>,
     /// Serialises changes of `current`; held for the swap only.
@@ -76,7 +83,8 @@ impl Family {
             id: parts.id,
             order: parts.order,
             opening: parts.opening,
-            options: parts.options,
+            settings: Settings::new(parts.options),
+            counters: FamilyCounters::default(),
             name: Mutex::new(parts.name),
             current: ArcSwap::from_pointee(parts.first),
             edit: Mutex::new(()),
@@ -93,6 +101,22 @@ impl Family {
 
     pub(crate) fn set_name(&self, name: &str) {
         name.clone_into(&mut self.name.lock());
+    }
+
+    /// The settings as they are now; for use within one call.
+    pub(crate) fn options(&self) -> arc_swap::Guard<Arc<FamilyOptions>> {
+        self.settings.load()
+    }
+
+    /// When commits that touch the family are made durable.
+    #[inline]
+    pub(crate) fn sync_mode(&self) -> SyncMode {
+        self.settings.sync_mode()
+    }
+
+    /// Puts `options` in force. The caller holds the manifest lock.
+    pub(crate) fn set_options(&self, options: FamilyOptions) {
+        self.settings.store(options);
     }
 
     /// What readers see now. Cheap; for use within one call.
@@ -164,9 +188,10 @@ impl ColumnFamily {
         self.family.name()
     }
 
-    /// The family's settings.
+    /// The family's settings now; [`Db::update_family_options`](crate::Db::update_family_options) changes them for all
+    /// handles.
     #[must_use]
     pub fn options(&self) -> FamilyOptions {
-        self.family.options.clone()
+        (**self.family.options()).clone()
     }
 }

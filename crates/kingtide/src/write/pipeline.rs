@@ -273,6 +273,9 @@ impl Pipeline {
             Err(error) => return Err(self.append_failed(state, &error.to_string())),
         };
         state.log.marked = durable;
+        // What the record takes besides its sections is counted with the first one.
+        let sections_bytes: u64 = writes.sections().map(|section| section.log_bytes()).sum();
+        let mut around_bytes = (end.0 - start.0).saturating_sub(sections_bytes);
         for section in writes.sections_mut() {
             let current = section.family.load();
             let run = section.run.take();
@@ -285,6 +288,12 @@ impl Pipeline {
                 return Err(self.append_failed(state, "a memtable refused what it had room for"));
             }
             current.active.note_record(segment, start, end);
+            current.active.note_tombstones(section.sizes.tombstones);
+            let log_bytes = section.log_bytes() + std::mem::take(&mut around_bytes);
+            section
+                .family
+                .counters
+                .note_commit(section.sizes, log_bytes);
         }
         let must_sync = durability == Durability::Device;
         if must_sync {
@@ -456,7 +465,7 @@ impl Pipeline {
         if family.is_dropped() || !Arc::ptr_eq(&family.load().active, full) {
             return Ok(());
         }
-        let sealed_max = family.options.l0_queue_stall_threshold;
+        let sealed_max = family.options().l0_queue_stall_threshold;
         self.stall
             .wait(|| family.load().sealed.len() >= sealed_max)?;
         self.replace_active(family, full, needed);
@@ -469,7 +478,7 @@ impl Pipeline {
         let Some(_one_at_a_time) = family.rotating.try_lock() else {
             return;
         };
-        let sealed_max = family.options.l0_queue_stall_threshold;
+        let sealed_max = family.options().l0_queue_stall_threshold;
         if self.stall.has_room() && family.load().sealed.len() < sealed_max {
             self.replace_active(family, full, (0, 0));
         }
@@ -478,7 +487,7 @@ impl Pipeline {
     /// Puts an empty memtable in the place of `full`, if that is still the active one. An empty one is dropped, others
     /// are sealed.
     fn replace_active(&self, family: &Arc<Family>, full: &Arc<Memory>, needed: (usize, usize)) {
-        let buffer_bytes = family.options.write_buffer_bytes;
+        let buffer_bytes = family.options().write_buffer_bytes;
         let fresh = self
             .memtables
             .make(&family.order, buffer_bytes, needed.0, needed.1);

@@ -10,7 +10,7 @@ use kingtide_format::{Op, write_op, write_section_header};
 
 use crate::{
     error::{Error, ErrorKind, Result},
-    family::Family,
+    family::{CommitSizes, Family},
     read::iter::own_writes::{self, OwnWrites},
     wal::{HEADROOM_BYTES, RecordFrames, Tail},
 };
@@ -44,6 +44,8 @@ pub(crate) struct Section {
     pub(crate) family: Arc<Family>,
     /// Bytes that the operations take in a memtable.
     pub(crate) arena_bytes: usize,
+    /// What the operations add to the family's counts; set by `prepare`.
+    pub(super) sizes: CommitSizes,
     /// The sorted order of a large batch, made by `prepare`, taken by the memtable.
     pub(crate) run: Option<PreparedRun>,
     /// [`HEADROOM_BYTES`] free bytes, then the operations in log format.
@@ -66,6 +68,7 @@ impl Section {
         Self {
             family,
             arena_bytes: 0,
+            sizes: CommitSizes::default(),
             run: None,
             buffer: vec![0; HEADROOM_BYTES],
             index: Vec::new(),
@@ -184,6 +187,25 @@ impl Section {
             expires_at: op.expires_at,
             kind: op.kind,
         });
+    }
+
+    /// What the operations add to the family's counts.
+    fn measure(&mut self) {
+        let mut sizes = CommitSizes {
+            operations: self.index.len() as u64,
+            ..CommitSizes::default()
+        };
+        for op in &self.index {
+            sizes.tombstones += u64::from(op.kind.is_tombstone());
+            sizes.key_bytes += op.key.len() as u64;
+            sizes.value_bytes += op.value.len() as u64;
+        }
+        self.sizes = sizes;
+    }
+
+    /// Bytes of the section in a log record.
+    pub(super) fn log_bytes(&self) -> u64 {
+        (self.header.len() + self.buffer.len() - HEADROOM_BYTES) as u64
     }
 
     fn make_header(&mut self) {
@@ -307,6 +329,7 @@ impl WriteSet {
     pub(super) fn prepare(&mut self) {
         for section in &mut self.sections[..self.used] {
             section.make_header();
+            section.measure();
             if section.index.len() >= limits::RUN_ENTRIES_MIN {
                 let count = section.index.len();
                 section.run = Some(PreparedRun::sort(&section.family.order, count, |index| {
