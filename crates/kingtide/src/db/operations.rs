@@ -188,7 +188,7 @@ impl Db {
 
     /// What reading all keys between `a` and `b`, both included and in any order, would cost: about the number of
     /// blocks of 4 KiB that it touches in tables, value log and memtables. 0 where nothing is stored, and never less for
-    /// a wider range. Reads no data, only the indexes of tables at the edges of the range.
+    /// a wider range of the same data. Reads no data, only the indexes of tables at the edges of the range.
     ///
     /// ```
     /// # fn main() -> kingtide::Result<()> {

@@ -136,7 +136,7 @@ pub(super) fn of_family(family: &Family) -> FamilyStats {
         tombstone_density_max: density,
         tombstone_density_max_level: density_level,
         user_bytes_written: user_bytes(totals.committed),
-        log_bytes_written: totals.log_bytes,
+        log_bytes_written: totals.committed.log_bytes,
         flushes: totals.flushes,
         flush_bytes_written: totals.flush_bytes_written,
         merges: totals.merges,

@@ -15,6 +15,8 @@ pub(crate) struct CommitSizes {
     pub(crate) key_bytes: u64,
     /// Bytes of their values.
     pub(crate) value_bytes: u64,
+    /// Bytes that they take in the log.
+    pub(crate) log_bytes: u64,
 }
 
 /// The counts at one moment, of one family or added up.
@@ -22,8 +24,6 @@ pub(crate) struct CommitSizes {
 pub(crate) struct FamilyTotals {
     /// What was committed.
     pub(crate) committed: CommitSizes,
-    /// Bytes of the log that the commits took.
-    pub(crate) log_bytes: u64,
     /// Memtables written to tables.
     pub(crate) flushes: u64,
     /// Bytes of tables and value files that flushes wrote.
@@ -42,7 +42,7 @@ impl AddAssign for FamilyTotals {
         self.committed.tombstones += other.committed.tombstones;
         self.committed.key_bytes += other.committed.key_bytes;
         self.committed.value_bytes += other.committed.value_bytes;
-        self.log_bytes += other.log_bytes;
+        self.committed.log_bytes += other.committed.log_bytes;
         self.flushes += other.flushes;
         self.flush_bytes_written += other.flush_bytes_written;
         self.merges += other.merges;
@@ -67,9 +67,9 @@ pub(crate) struct FamilyCounters {
 }
 
 impl FamilyCounters {
-    /// Notes a commit that took `log_bytes` of the log. For the holder of the commit lock, who is alone: plain loads and
+    /// Notes a commit. For the holder of the commit lock, who is alone: plain loads and
     /// stores, which cost less than additions that others may interrupt.
-    pub(crate) fn note_commit(&self, sizes: CommitSizes, log_bytes: u64) {
+    pub(crate) fn note_commit(&self, sizes: CommitSizes) {
         let add = |counter: &AtomicU64, amount: u64| {
             let before = counter.load(Ordering::Relaxed);
             counter.store(before.wrapping_add(amount), Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl FamilyCounters {
         add(&self.tombstones, sizes.tombstones);
         add(&self.key_bytes, sizes.key_bytes);
         add(&self.value_bytes, sizes.value_bytes);
-        add(&self.log_bytes, log_bytes);
+        add(&self.log_bytes, sizes.log_bytes);
     }
 
     /// Notes a flush that was installed.
@@ -106,8 +106,8 @@ impl FamilyCounters {
                 tombstones: get(&self.tombstones),
                 key_bytes: get(&self.key_bytes),
                 value_bytes: get(&self.value_bytes),
+                log_bytes: get(&self.log_bytes),
             },
-            log_bytes: get(&self.log_bytes),
             flushes: get(&self.flushes),
             flush_bytes_written: get(&self.flush_bytes_written),
             merges: get(&self.merges),

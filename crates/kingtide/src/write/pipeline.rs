@@ -273,9 +273,6 @@ impl Pipeline {
             Err(error) => return Err(self.append_failed(state, &error.to_string())),
         };
         state.log.marked = durable;
-        // What the record takes besides its sections is counted with the first one.
-        let sections_bytes: u64 = writes.sections().map(|section| section.log_bytes()).sum();
-        let mut around_bytes = (end.0 - start.0).saturating_sub(sections_bytes);
         for section in writes.sections_mut() {
             let current = section.family.load();
             let run = section.run.take();
@@ -287,13 +284,7 @@ impl Pipeline {
             {
                 return Err(self.append_failed(state, "a memtable refused what it had room for"));
             }
-            current.active.note_record(segment, start, end);
-            current.active.note_tombstones(section.sizes.tombstones);
-            let log_bytes = section.log_bytes() + std::mem::take(&mut around_bytes);
-            section
-                .family
-                .counters
-                .note_commit(section.sizes, log_bytes);
+            section.note_applied(&current.active, segment, (start, end));
         }
         let must_sync = durability == Durability::Device;
         if must_sync {
@@ -491,7 +482,7 @@ impl Pipeline {
         let fresh = self
             .memtables
             .make(&family.order, buffer_bytes, needed.0, needed.1);
-        {
+        let is_sealed = {
             let _commit_lock = self.order.lock();
             if family.is_dropped() || !Arc::ptr_eq(&family.load().active, full) {
                 return;
@@ -504,8 +495,9 @@ impl Pipeline {
                     current.sealed_with(fresh)
                 }
             });
-        }
-        if let Some(attention) = self.attention.get() {
+            !full.table.is_empty()
+        };
+        if is_sealed && let Some(attention) = self.attention.get() {
             attention.sealed(family);
         }
     }

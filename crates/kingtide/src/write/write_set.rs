@@ -4,13 +4,14 @@
 
 use std::{cell::RefCell, cmp::Ordering, collections::HashMap, ops::Range, sync::Arc};
 
-use kingtide_base::{EntryKind, Lsn, SeqNo, StorageResult, limits};
+use kingtide_base::{EntryKind, Lsn, SegmentId, SeqNo, StorageResult, limits};
 use kingtide_collections::{MemtableOp, PreparedRun, entry_bytes};
 use kingtide_format::{Op, write_op, write_section_header};
 
 use crate::{
     error::{Error, ErrorKind, Result},
     family::{CommitSizes, Family},
+    memtable::Memory,
     read::iter::own_writes::{self, OwnWrites},
     wal::{HEADROOM_BYTES, RecordFrames, Tail},
 };
@@ -193,6 +194,7 @@ impl Section {
     fn measure(&mut self) {
         let mut sizes = CommitSizes {
             operations: self.index.len() as u64,
+            log_bytes: (self.header.len() + self.buffer.len() - HEADROOM_BYTES) as u64,
             ..CommitSizes::default()
         };
         for op in &self.index {
@@ -203,9 +205,12 @@ impl Section {
         self.sizes = sizes;
     }
 
-    /// Bytes of the section in a log record.
-    pub(super) fn log_bytes(&self) -> u64 {
-        (self.header.len() + self.buffer.len() - HEADROOM_BYTES) as u64
+    /// Notes that the operations are in the log from `span.0` to `span.1` and in `memory`. For the holder of the commit
+    /// lock.
+    pub(super) fn note_applied(&self, memory: &Memory, segment: SegmentId, span: (Lsn, Lsn)) {
+        memory.note_record(segment, span.0, span.1);
+        memory.note_tombstones(self.sizes.tombstones);
+        self.family.counters.note_commit(self.sizes);
     }
 
     fn make_header(&mut self) {
@@ -353,6 +358,16 @@ impl WriteSet {
             }
             self.frames
                 .prepare(&self.gathered, HEADROOM_BYTES..self.gathered.len());
+        }
+        self.count_framing();
+    }
+
+    /// Counts what surrounds the sections in the log with the first one.
+    fn count_framing(&mut self) {
+        let sections: u64 = self.sections().map(|section| section.sizes.log_bytes).sum();
+        let record: u64 = self.frames.sizes().sum();
+        if let Some(first) = self.sections.first_mut() {
+            first.sizes.log_bytes += record.saturating_sub(sections);
         }
     }
 
