@@ -29,7 +29,7 @@ pub use error::{BenchError, Result};
 pub use measure::disk_bytes;
 pub use permutation::Permutation;
 pub use report::{LatencyNanos, PhaseReport, RunReport, Usage};
-pub use settings::{Codec, EngineKind, Pattern, Phase, Settings, SyncChoice};
+pub use settings::{Codec, EngineChoice, EngineKind, Pattern, Phase, Settings, SyncChoice};
 pub use spin::{Spinners, spin_until_stdin_closes};
 pub use values::{KeyMaker, ValueMaker};
 pub use workload::run;

@@ -1,6 +1,6 @@
 //! What is run, as plain data: the same for every engine, sent as JSON to the process that runs it.
 
-use std::{path::PathBuf, str::FromStr};
+use std::{fmt, path::PathBuf, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +12,52 @@ use crate::{BenchError, KeyMaker, Result};
 pub enum EngineKind {
     /// This project's engine, linked in.
     Kingtide,
+    /// Any library with the C interface of `TidesDB` 9, `libkingtide.so` included, loaded at run time.
+    #[serde(rename = "c-abi")]
+    CAbi,
+    /// LMDB through its C interface, loaded at run time.
+    Lmdb,
     /// `RocksDB` through its C interface, loaded at run time.
     RocksDb,
+}
+
+/// An engine on the command line: `NAME`, or `NAME=PATH` with the shared library to load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineChoice {
+    /// Which engine.
+    pub kind: EngineKind,
+    /// The library of a peer; looked for in the usual places when `None`.
+    pub library: Option<PathBuf>,
+}
+
+impl FromStr for EngineChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let (name, path) = match text.split_once('=') {
+            None => (text, None),
+            Some((name, path)) => (name, Some(PathBuf::from(path))),
+        };
+        let kind: EngineKind = name.parse()?;
+        match (kind, &path) {
+            (EngineKind::Kingtide, Some(_)) => Err(
+                "kingtide is linked in and takes no library; measure one with c-abi=PATH".into(),
+            ),
+            _ => Ok(Self {
+                kind,
+                library: path,
+            }),
+        }
+    }
+}
+
+impl fmt::Display for EngineChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.library {
+            None => f.write_str(self.kind.name()),
+            Some(path) => write!(f, "{}={}", self.kind.name(), path.display()),
+        }
+    }
 }
 
 /// The order in which keys are written.
@@ -102,6 +146,8 @@ names!(
     EngineKind,
     "an engine",
     Kingtide = "kingtide",
+    CAbi = "c-abi",
+    Lmdb = "lmdb",
     RocksDb = "rocksdb"
 );
 names!(
@@ -215,6 +261,15 @@ impl Settings {
         }
     }
 
+    /// What a Bloom filter of [`Settings::bloom_bits`] with the best number of probes answers wrongly:
+    /// `0.5 ^ (bits * ln 2)`.
+    #[must_use]
+    pub fn false_positive_rate(&self) -> f64 {
+        0.5_f64
+            .powf(self.bloom_bits * std::f64::consts::LN_2)
+            .clamp(1e-9, 0.999)
+    }
+
     /// Checks every bound named at the fields.
     ///
     /// # Errors
@@ -308,6 +363,28 @@ mod tests {
         }
         let message = "lz5".parse::<Codec>().expect_err("no such codec");
         assert!(message.contains("none, snappy, lz4, zstd"), "{message}");
+    }
+
+    #[test]
+    fn an_engine_may_name_its_library() {
+        let choice: EngineChoice = "c-abi=/lib/libtidesdb.so".parse().expect("kind and path");
+        assert_eq!(choice.kind, EngineKind::CAbi);
+        assert_eq!(choice.library, Some(PathBuf::from("/lib/libtidesdb.so")));
+        assert_eq!(choice.to_string(), "c-abi=/lib/libtidesdb.so");
+        for bad in ["kingtide=/x", "berkeley"] {
+            bad.parse::<EngineChoice>().expect_err(bad);
+        }
+    }
+
+    #[test]
+    fn ten_bits_a_key_answer_wrongly_once_in_a_hundred() {
+        let mut settings = Settings::new(EngineKind::Kingtide, PathBuf::from("x"));
+        let mut rate = |bits| {
+            settings.bloom_bits = bits;
+            settings.false_positive_rate()
+        };
+        assert!((0.0081..0.0083).contains(&rate(10.0)));
+        assert!(rate(0.0) < 1.0 && rate(100.0) > 0.0);
     }
 
     #[test]

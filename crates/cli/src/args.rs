@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use clap_complete::Shell;
-use kingtide_bench::{Codec, EngineKind, Pattern, Phase, SyncChoice};
+use kingtide_bench::{Codec, EngineChoice, Pattern, Phase, SyncChoice};
 
 /// An embedded transactional key-value store.
 ///
@@ -256,9 +256,10 @@ pub(crate) struct BenchArgs {
     /// fill, read, scan, ranges, delete or all [default: fill, read and scan]
     #[arg(value_name = "WORKLOAD", value_parser = workload)]
     pub(crate) workload: Option<Workload>,
-    /// Engines, separated by commas: kingtide, rocksdb
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "kingtide", value_parser = |text: &str| text.parse::<EngineKind>())]
-    pub(crate) engine: Vec<EngineKind>,
+    /// Engines, separated by commas: kingtide, rocksdb, lmdb, c-abi (a library with TidesDB's C interface); NAME=FILE
+    /// says which library to load
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "kingtide", value_parser = |text: &str| text.parse::<EngineChoice>())]
+    pub(crate) engine: Vec<EngineChoice>,
     /// Keys to write, and reads
     #[arg(long, short = 'n', default_value_t = 500_000)]
     pub(crate) operations: u64,
@@ -307,9 +308,6 @@ pub(crate) struct BenchArgs {
     /// Determines keys, values and their order
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// The RocksDB library [default: $KINGTIDE_ROCKSDB, then the usual places]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) library: Option<PathBuf>,
     /// Keep the databases
     #[arg(long)]
     pub(crate) keep: bool,

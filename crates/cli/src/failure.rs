@@ -198,7 +198,8 @@ fn engine_hint(kind: ErrorKind) -> &'static str {
             "only the program that defines this key order can open the family"
         }
         ErrorKind::NewerVersion => "use the newer version of kingtide that wrote the database",
-        ErrorKind::Closed => "begin again",
+        ErrorKind::Closed | ErrorKind::Aborted => "begin again",
+        ErrorKind::MemoryLimit => "work in smaller transactions",
         _ => "",
     }
 }

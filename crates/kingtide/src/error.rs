@@ -24,6 +24,11 @@ pub enum ErrorKind {
     Busy,
     /// Another transaction committed first. Reset and try again.
     Conflict,
+    /// The transaction would hold more in memory than it may. Nothing was changed: commit what it holds, or roll it back
+    /// and work in smaller pieces.
+    MemoryLimit,
+    /// The transaction was aborted from another thread, or its time was over. Reset it and try again.
+    Aborted,
     /// The device is full. Nothing is lost; writing goes on once space is back.
     DiskFull,
     /// The operating system refused an operation for another reason; see the source.

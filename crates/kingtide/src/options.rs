@@ -34,11 +34,38 @@ pub enum Compression {
 
 /// What a transaction sees of others. See docs/isolation.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
 pub enum IsolationLevel {
+    /// Each operation reads the newest committed state. For compatibility: writes are buffered until the commit, so
+    /// that nothing uncommitted is ever read, and it behaves like read committed.
+    ReadUncommitted = 0,
     /// Each operation reads the newest committed state.
-    ReadCommitted,
-    /// All reads see the state at the beginning; the first committer of a key wins.
-    Snapshot,
+    ReadCommitted = 1,
+    /// All reads see the state at the beginning. A commit conflicts if a key that was written or found here was written
+    /// by another transaction meanwhile.
+    RepeatableRead = 2,
+    /// All reads see the state at the beginning; the first committer of a key wins. Reads are not checked.
+    Snapshot = 3,
+    /// As if the transactions at this level had run one after the other: a commit conflicts if anything that it read,
+    /// found or not, was changed meanwhile, in single keys and in ranges.
+    Serializable = 4,
+}
+
+impl IsolationLevel {
+    /// Every level, the weakest first.
+    pub const ALL: [Self; 5] = [
+        Self::ReadUncommitted,
+        Self::ReadCommitted,
+        Self::RepeatableRead,
+        Self::Snapshot,
+        Self::Serializable,
+    ];
+
+    /// True when all reads see the state at the beginning: from repeatable read up.
+    #[must_use]
+    pub fn has_one_view(self) -> bool {
+        self >= Self::RepeatableRead
+    }
 }
 
 /// Settings of a database, given at every open.

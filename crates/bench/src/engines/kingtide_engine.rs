@@ -41,7 +41,7 @@ fn family_options(settings: &Settings) -> FamilyOptions {
             Codec::Zstd => Compression::Zstd,
         },
         bloom_filter: settings.bloom_bits > 0.0,
-        bloom_false_positive_rate: false_positive_rate(settings.bloom_bits),
+        bloom_false_positive_rate: settings.false_positive_rate(),
         sync: match settings.sync {
             SyncChoice::None => SyncMode::None,
             SyncChoice::Interval => {
@@ -51,13 +51,6 @@ fn family_options(settings: &Settings) -> FamilyOptions {
         },
         ..FamilyOptions::default()
     }
-}
-
-/// What a Bloom filter with the best number of probes answers wrongly: `0.5 ^ (bits * ln 2)`.
-fn false_positive_rate(bits: f64) -> f64 {
-    0.5_f64
-        .powf(bits * std::f64::consts::LN_2)
-        .clamp(1e-9, 0.999)
 }
 
 impl Engine for KingtideEngine {
@@ -167,18 +160,5 @@ impl Session for KingtideSession<'_> {
             }
         }
         Ok(visited)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ten_bits_a_key_are_just_under_one_percent() {
-        let rate = false_positive_rate(10.0);
-        assert!((0.0081..0.0083).contains(&rate), "{rate}");
-        assert!(false_positive_rate(0.0) < 1.0);
-        assert!(false_positive_rate(100.0) > 0.0);
     }
 }

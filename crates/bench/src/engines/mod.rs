@@ -1,8 +1,14 @@
 //! Engines behind one small trait. An engine is told the same [`Settings`] as every other.
 
+mod c_abi;
+mod c_abi_api;
 mod kingtide_engine;
+mod lmdb;
+mod lmdb_api;
+mod peer_library;
 mod rocksdb;
 mod rocksdb_api;
+mod syncer;
 
 use crate::{EngineKind, Result, Settings};
 
@@ -70,6 +76,8 @@ pub trait Session {
 pub fn open(settings: &Settings) -> Result<Box<dyn Engine>> {
     match settings.engine {
         EngineKind::Kingtide => Ok(Box::new(kingtide_engine::KingtideEngine::open(settings)?)),
+        EngineKind::CAbi => Ok(Box::new(c_abi::CAbiEngine::open(settings)?)),
+        EngineKind::Lmdb => Ok(Box::new(lmdb::LmdbEngine::open(settings)?)),
         EngineKind::RocksDb => Ok(Box::new(rocksdb::RocksDbEngine::open(settings)?)),
     }
 }

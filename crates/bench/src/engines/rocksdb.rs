@@ -16,17 +16,15 @@ use std::{
     os::unix::ffi::OsStrExt,
     path::PathBuf,
     ptr,
-    sync::{
-        Arc,
-        mpsc::{self, RecvTimeoutError, Sender},
-    },
-    thread::{self, JoinHandle},
+    sync::Arc,
+    thread,
     time::Duration,
 };
 
 use super::{
     Engine, Session,
     rocksdb_api::{Api, Opaque},
+    syncer::Syncer,
 };
 use crate::{BenchError, Codec, Result, Settings, SyncChoice};
 
@@ -69,7 +67,7 @@ impl Drop for Handle {
 pub(super) struct RocksDbEngine {
     handle: Arc<Handle>,
     file: PathBuf,
-    syncer: Option<(Sender<()>, JoinHandle<Result<()>>)>,
+    syncer: Option<Syncer>,
 }
 
 impl RocksDbEngine {
@@ -81,10 +79,16 @@ impl RocksDbEngine {
         unsafe { (api.options_destroy)(options) };
         let handle = Arc::new(opened?);
         let syncer = match settings.sync {
-            SyncChoice::Interval => Some(start_syncer(
-                Arc::clone(&handle),
-                Duration::from_millis(settings.sync_interval_millis),
-            )?),
+            SyncChoice::Interval => {
+                let synced = Arc::clone(&handle);
+                let interval = Duration::from_millis(settings.sync_interval_millis);
+                Some(Syncer::start(interval, move || {
+                    let mut message = ptr::null_mut();
+                    // SAFETY: the handle keeps the database open, `message` is null and may be written.
+                    unsafe { (synced.api.flush_wal)(synced.db, 1, &mut message) };
+                    check(&synced.api, message)
+                })?)
+            }
             SyncChoice::None | SyncChoice::Full => None,
         };
         Ok(Self {
@@ -190,27 +194,6 @@ fn check(api: &Api, message: *mut c_char) -> Result<()> {
     Err(BenchError::Engine(format!("rocksdb: {text}")))
 }
 
-/// A thread that syncs the log every `interval` until its sender is dropped.
-fn start_syncer(
-    handle: Arc<Handle>,
-    interval: Duration,
-) -> Result<(Sender<()>, JoinHandle<Result<()>>)> {
-    let (stop, stopped) = mpsc::channel::<()>();
-    let thread = thread::Builder::new()
-        .name("log-sync".into())
-        .spawn(move || {
-            while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                let mut message = ptr::null_mut();
-                // SAFETY: the handle keeps the database open, `message` is null and may be written.
-                unsafe { (handle.api.flush_wal)(handle.db, 1, &mut message) };
-                check(&handle.api, message)?;
-            }
-            Ok(())
-        })
-        .map_err(BenchError::io("start the thread that syncs the log"))?;
-    Ok((stop, thread))
-}
-
 impl Engine for RocksDbEngine {
     fn version(&self) -> String {
         self.file.display().to_string()
@@ -257,14 +240,10 @@ impl Engine for RocksDbEngine {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        if let Some((stop, thread)) = self.syncer {
-            drop(stop);
-            thread.join().map_err(|_| {
-                BenchError::Engine("the thread that syncs the log panicked".into())
-            })??;
+        match self.syncer {
+            Some(syncer) => syncer.stop(),
+            None => Ok(()),
         }
-        drop(self.handle);
-        Ok(())
     }
 }
 

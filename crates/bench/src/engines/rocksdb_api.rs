@@ -9,24 +9,12 @@
 )]
 
 use std::{
-    env, ffi, fs,
+    ffi,
     path::{Path, PathBuf},
 };
 
-use libloading::Library;
-
-use crate::{BenchError, Result};
-
-const FOLDERS: [&str; 8] = [
-    "/usr/local/lib",
-    "/usr/local/lib64",
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib64",
-    "/usr/lib",
-    "/lib64",
-    "/opt/homebrew/lib",
-];
+use super::peer_library::{self, PeerLibrary, api};
+use crate::Result;
 
 /// What the C functions hand out and take: never looked into here.
 pub(super) type Opaque = *mut ffi::c_void;
@@ -35,28 +23,6 @@ pub(super) type ErrPtr = *mut *mut ffi::c_char;
 type Bytes = *const ffi::c_char;
 type Byte = ffi::c_uchar;
 type Int = ffi::c_int;
-
-macro_rules! api {
-    ($($field:ident = $symbol:literal : fn($($argument:ty),*) $(-> $result:ty)?;)+) => {
-        /// The functions in use, each with the type that the header gives it.
-        #[derive(Clone, Copy)]
-        pub(super) struct Api {
-            $(pub(super) $field: unsafe extern "C" fn($($argument),*) $(-> $result)?,)+
-        }
-
-        impl Api {
-            fn resolve(library: &Library) -> std::result::Result<Self, libloading::Error> {
-                Ok(Self {
-                    $(
-                        // SAFETY: the symbol, if the library has it, is the C function of this name, and the type
-                        // written beside it in the list below is the one that rocksdb/c.h declares for it.
-                        $field: *unsafe { library.get(concat!($symbol, "\0").as_bytes()) }?,
-                    )+
-                })
-            }
-        }
-    };
-}
 
 api! {
     options_create = "rocksdb_options_create": fn() -> Opaque;
@@ -112,99 +78,13 @@ impl Api {
     /// Loads the library; answers the functions and the file they came from, symbolic links resolved.
     ///
     /// # Errors
-    /// [`BenchError::Missing`] that says where it was looked for, or which symbol a library lacks.
+    /// [`crate::BenchError::Missing`] that says where it was looked for, or which symbol a library lacks.
     pub(super) fn load(path: Option<&Path>) -> Result<(Self, PathBuf)> {
-        let candidates = match path {
-            Some(path) => vec![path.to_owned()],
-            None => match env::var_os("KINGTIDE_ROCKSDB") {
-                Some(path) => vec![PathBuf::from(path)],
-                None => usual_places(),
-            },
+        let peer = PeerLibrary {
+            name: "RocksDB",
+            variable: "KINGTIDE_ROCKSDB",
+            stem: "librocksdb",
         };
-        let mut refused = Vec::new();
-        for candidate in &candidates {
-            match Self::load_file(candidate) {
-                Ok(api) => {
-                    let file = fs::canonicalize(candidate).unwrap_or_else(|_| candidate.clone());
-                    return Ok((api, file));
-                }
-                Err(source) => refused.push(format!("{}: {source}", candidate.display())),
-            }
-        }
-        let looked = if refused.is_empty() {
-            format!("no librocksdb.so* in {}", FOLDERS.join(", "))
-        } else {
-            refused.join("; ")
-        };
-        Err(BenchError::Missing(format!(
-            "RocksDB is not on this machine: {looked}. Install it, or name the library in KINGTIDE_ROCKSDB"
-        )))
-    }
-
-    fn load_file(path: &Path) -> std::result::Result<Self, libloading::Error> {
-        // SAFETY: loading runs the library's initialisers. The file is the one the user named or the system's own
-        // librocksdb, whose initialisers have no preconditions.
-        let library = unsafe { Library::new(path) }?;
-        let api = Self::resolve(&library)?;
-        // Never unloaded: RocksDB keeps threads and statics that outlive a database.
-        std::mem::forget(library);
-        Ok(api)
-    }
-}
-
-/// Every librocksdb in the usual folders: the plain name first, then versions, the newest first.
-fn usual_places() -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for folder in FOLDERS {
-        let Ok(entries) = fs::read_dir(folder) else {
-            continue;
-        };
-        for entry in entries.flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if let Some(version) = library_version(&name) {
-                found.push((version, entry.path()));
-            }
-        }
-    }
-    found.sort_by(|left, right| right.cmp(left));
-    found.into_iter().map(|(_, path)| path).collect()
-}
-
-/// The version in a name like `librocksdb.so.7.8`; the unversioned name, which names the one the administrator
-/// prefers, counts as the newest. `None` for other files.
-fn library_version(name: &str) -> Option<Vec<u32>> {
-    if name == "librocksdb.dylib" {
-        return Some(vec![u32::MAX]);
-    }
-    let rest = name.strip_prefix("librocksdb.so")?;
-    if rest.is_empty() {
-        return Some(vec![u32::MAX]);
-    }
-    rest.strip_prefix('.')?
-        .split('.')
-        .map(|part| part.parse().ok())
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_sort_by_number_and_other_files_are_left_alone() {
-        assert!(library_version("librocksdb.so.10.2") > library_version("librocksdb.so.7.8.3"));
-        assert!(library_version("librocksdb.so") > library_version("librocksdb.so.11"));
-        assert_eq!(library_version("librocksdb.so.7.8"), Some(vec![7, 8]));
-        assert_eq!(library_version("librocksdb.so.old"), None);
-        assert_eq!(library_version("librocksdbjni.so"), None);
-    }
-
-    #[test]
-    fn a_library_that_is_not_there_is_named_in_the_error() {
-        let message = Api::load(Some(Path::new("/nowhere/librocksdb.so")))
-            .err()
-            .expect("no such file")
-            .to_string();
-        assert!(message.contains("/nowhere/librocksdb.so"), "{message}");
+        peer_library::load(&peer, path, Self::resolve)
     }
 }

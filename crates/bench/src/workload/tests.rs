@@ -134,14 +134,25 @@ fn lost_and_changed_keys_are_counted() {
     assert_eq!((report.missing, report.wrong), (1, 1), "{report:?}");
 }
 
-/// Goal: the peer answers rightly through our declarations of its interface. Method: every phase on a small run, where
+/// Goal: peers answer rightly through our declarations of their interfaces. Method: every phase on a small run, where
 /// the library is installed; where it is not, the error must say so.
 #[test]
-fn rocksdb_passes_every_phase_or_is_reported_missing() {
+fn peers_pass_every_phase_or_are_reported_missing() {
+    let peers = [
+        (EngineKind::RocksDb, "KINGTIDE_ROCKSDB"),
+        (EngineKind::Lmdb, "KINGTIDE_LMDB"),
+        (EngineKind::CAbi, "KINGTIDE_TIDESDB"),
+    ];
+    for (peer, variable) in peers {
+        check_peer(peer, variable);
+    }
+}
+
+fn check_peer(peer: EngineKind, variable: &str) {
     let directory = tempfile::tempdir().expect("temporary directory");
     for sync in SyncChoice::ALL {
         let settings = Settings {
-            engine: EngineKind::RocksDb,
+            engine: peer,
             directory: directory.path().join(sync.name()),
             phases: Phase::ALL.to_vec(),
             memtable_bytes: 64 << 10,
@@ -151,7 +162,7 @@ fn rocksdb_passes_every_phase_or_is_reported_missing() {
         match run(&settings, &mut |_| {}) {
             Ok(report) => assert!(report.is_right(), "{report:?}"),
             Err(BenchError::Missing(message)) => {
-                assert!(message.contains("KINGTIDE_ROCKSDB"), "{message}");
+                assert!(message.contains(variable), "{message}");
             }
             Err(source) => panic!("{source}"),
         }

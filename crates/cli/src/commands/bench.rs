@@ -4,7 +4,7 @@ use std::{env, path::Path};
 
 use indicatif::ProgressBar;
 use kingtide_bench::{
-    BenchError, EngineKind, Phase, PhaseReport, RunReport, Settings, Spinners, SyncChoice, child,
+    BenchError, EngineChoice, Phase, PhaseReport, RunReport, Settings, Spinners, SyncChoice, child,
 };
 use serde_json::json;
 
@@ -37,8 +37,11 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
     let mut reports = Vec::new();
     let mut failures = Vec::new();
     let bar = output.spinner();
-    for engine in engines(args) {
-        let settings = settings(args, engine, directory.path());
+    for (number, engine) in engines(args).into_iter().enumerate() {
+        let folder = directory
+            .path()
+            .join(format!("{}-{}", number + 1, engine.kind.name()));
+        let settings = settings(args, engine, &folder);
         // Bad settings are the same for every engine, and the user's to mend.
         settings
             .check()
@@ -49,7 +52,7 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
         match outcome {
             Ok(report) => {
                 if !report.is_right() {
-                    failures.push(format!("{}: wrong answers", engine.name()));
+                    failures.push(format!("{engine}: wrong answers"));
                 }
                 if output.json {
                     print_json(&report, output)?;
@@ -60,7 +63,8 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
                 // The other engines still run; the failure is told and is the exit code.
                 failures.push(message_of(engine, &source));
                 if output.json {
-                    let object = json!({"engine": engine.name(), "failure": source.to_string()});
+                    let object =
+                        json!({"engine": engine.to_string(), "failure": source.to_string()});
                     output.object(&object)?;
                 }
             }
@@ -82,22 +86,22 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
 }
 
 /// Each engine once, in the order named.
-fn engines(args: &BenchArgs) -> Vec<EngineKind> {
+fn engines(args: &BenchArgs) -> Vec<&EngineChoice> {
     let mut engines = Vec::new();
     for engine in &args.engine {
-        if !engines.contains(engine) {
-            engines.push(*engine);
+        if !engines.contains(&engine) {
+            engines.push(engine);
         }
     }
     engines
 }
 
-fn message_of(engine: EngineKind, source: &BenchError) -> String {
-    format!("{} was not measured: {source}", engine.name())
+fn message_of(engine: &EngineChoice, source: &BenchError) -> String {
+    format!("{engine} was not measured: {source}")
 }
 
-fn show(bar: &ProgressBar, engine: EngineKind, phase: &str) {
-    bar.set_message(format!("{}: {phase}", engine.name()));
+fn show(bar: &ProgressBar, engine: &EngineChoice, phase: &str) {
+    bar.set_message(format!("{}: {phase}", engine.kind.name()));
 }
 
 /// The phases of a workload. What a phase needs to be there is filled in first, and reported too.
@@ -110,9 +114,9 @@ fn phases(workload: Option<Workload>) -> Vec<Phase> {
     }
 }
 
-fn settings(args: &BenchArgs, engine: EngineKind, directory: &Path) -> Settings {
+fn settings(args: &BenchArgs, engine: &EngineChoice, folder: &Path) -> Settings {
     Settings {
-        library: args.library.clone(),
+        library: engine.library.clone(),
         phases: phases(args.workload),
         operations: args.operations,
         threads: args.threads,
@@ -130,7 +134,7 @@ fn settings(args: &BenchArgs, engine: EngineKind, directory: &Path) -> Settings 
         bloom_bits: args.bloom_bits,
         background_jobs: args.background_jobs,
         seed: args.seed,
-        ..Settings::new(engine, directory.join(engine.name()))
+        ..Settings::new(engine.kind, folder.to_owned())
     }
 }
 
@@ -189,7 +193,7 @@ fn print_table(reports: &[RunReport], notes: &[String], output: &mut Output) -> 
     Ok(())
 }
 
-fn row(engine: EngineKind, phase: &PhaseReport) -> Vec<String> {
+fn row(engine: kingtide_bench::EngineKind, phase: &PhaseReport) -> Vec<String> {
     let megabytes = phase.user_bytes as f64 / 1e6 / phase.call_seconds.max(1e-9);
     let usage = &phase.usage;
     vec![

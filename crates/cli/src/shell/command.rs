@@ -24,10 +24,16 @@ struct Line {
 /// What a transaction sees of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Isolation {
+    /// As read-committed: nothing uncommitted is ever read
+    ReadUncommitted,
     /// Each operation reads the newest committed state
     ReadCommitted,
+    /// As snapshot, and keys that were found must not change either
+    RepeatableRead,
     /// All reads see the state at the beginning; the first committer of a key wins
     Snapshot,
+    /// As if transactions ran one after the other: nothing that was read may change
+    Serializable,
 }
 
 #[derive(Debug, Subcommand)]

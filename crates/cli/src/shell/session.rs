@@ -156,8 +156,11 @@ impl Session {
             ));
         }
         let isolation = match isolation {
+            Isolation::ReadUncommitted => IsolationLevel::ReadUncommitted,
             Isolation::ReadCommitted => IsolationLevel::ReadCommitted,
+            Isolation::RepeatableRead => IsolationLevel::RepeatableRead,
             Isolation::Snapshot => IsolationLevel::Snapshot,
+            Isolation::Serializable => IsolationLevel::Serializable,
         };
         self.transaction = Some(self.db.begin_with(TransactionOptions {
             isolation,

@@ -64,12 +64,10 @@ fn an_engine_that_is_not_there_is_reported() {
     let place = Place::new();
     let folder = place.argument("");
     let library = place.argument("librocksdb.so");
-    let ran = run(&bench(
-        &folder,
-        &["fill", "--engine", "rocksdb", "--library", &library],
-    ));
+    let engine = format!("rocksdb={library}");
+    let ran = run(&bench(&folder, &["fill", "--engine", &engine]));
     assert_eq!(ran.code, 2, "{ran:?}");
-    assert!(ran.stderr.contains("rocksdb was not measured"), "{ran:?}");
+    assert!(ran.stderr.contains("was not measured"), "{ran:?}");
     let failure = ran.objects()[0]["failure"].clone();
     assert!(
         failure
@@ -85,6 +83,7 @@ fn settings_that_make_no_sense_are_refused() {
     let folder = place.argument("");
     for (arguments, expected) in [
         (&["--engine", "nosuch"][..], "nosuch"),
+        (&["--engine", "kingtide=/x"], "linked in"),
         (&["nosuch"], "nosuch"),
         (&["--cache", "1X"], "1X"),
         (&["--key-bytes", "1"], "keys of 1 bytes"),

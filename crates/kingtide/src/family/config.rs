@@ -252,9 +252,12 @@ fn compression_of(name: &str) -> Option<Compression> {
         .map(|(compression, _)| *compression)
 }
 
-const ISOLATIONS: [(IsolationLevel, &str); 2] = [
+const ISOLATIONS: [(IsolationLevel, &str); 5] = [
+    (IsolationLevel::ReadUncommitted, "read_uncommitted"),
     (IsolationLevel::ReadCommitted, "read_committed"),
+    (IsolationLevel::RepeatableRead, "repeatable_read"),
     (IsolationLevel::Snapshot, "snapshot"),
+    (IsolationLevel::Serializable, "serializable"),
 ];
 
 fn isolation_name(level: IsolationLevel) -> &'static str {
@@ -281,12 +284,17 @@ mod tests {
             write_buffer_bytes: 1 << 20,
             compression: Compression::Zstd,
             sync: SyncMode::Interval(Duration::from_micros(77)),
-            isolation: IsolationLevel::Snapshot,
             bloom_false_positive_rate: 0.003,
             comparator: "reverse_memcmp".to_owned(),
             ..FamilyOptions::default()
         };
-        assert_eq!(decode_options(&encode_options(&options)), Ok(options));
+        for isolation in IsolationLevel::ALL {
+            let options = FamilyOptions {
+                isolation,
+                ..options.clone()
+            };
+            assert_eq!(decode_options(&encode_options(&options)), Ok(options));
+        }
     }
 
     #[test]

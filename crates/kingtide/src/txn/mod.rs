@@ -9,7 +9,7 @@ use crate::{
     engine::Engine,
     error::{Error, ErrorKind, Result},
     family::{ColumnFamily, Family},
-    options::{IsolationLevel, IterOptions, SyncMode, TransactionOptions},
+    options::{IterOptions, SyncMode, TransactionOptions},
     read::{
         Iter, Value,
         get::{Found, ReadPoint, find, newest_in_tables},
@@ -150,7 +150,7 @@ enum State {
 /// A transaction: everything written in it is committed as a whole, over any number of column families, or not at all.
 ///
 /// Writes are buffered until [`Transaction::commit`] and seen by the transaction's own reads. What it sees of others is
-/// told by its [`IsolationLevel`]. A transaction that is dropped without a commit is rolled back.
+/// told by its [`IsolationLevel`](crate::IsolationLevel). A transaction that is dropped without a commit is rolled back.
 ///
 /// It is used by one thread at a time (`Send`, not `Sync`). After a commit or a rollback it can be
 /// [reset](Transaction::reset) and used again, which reuses its memory.
@@ -220,7 +220,7 @@ impl Transaction {
     }
 
     fn take_snapshot(&mut self) {
-        if self.options.isolation == IsolationLevel::Snapshot && self.snapshot.is_none() {
+        if self.options.isolation.has_one_view() && self.snapshot.is_none() {
             self.snapshot = Some(acquire(&self.engine));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kingtide::{ErrorKind, IsolationLevel, SyncMode};
+use kingtide::{ErrorKind, SyncMode};
 use kingtide_base::SeqNo;
 use kingtide_env::Env;
 
@@ -150,7 +150,7 @@ impl Driver {
             return Ok(());
         }
         let options = draw::transaction_options(&mut self.random);
-        let is_snapshot = options.isolation == IsolationLevel::Snapshot;
+        let is_snapshot = options.isolation.has_one_view();
         let sync = options.sync;
         self.note(format!("begin {:?}", options.isolation));
         let (transaction, clock) = world::timed(&self.env, || self.db.begin_with(options));

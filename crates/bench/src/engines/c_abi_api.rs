@@ -1,0 +1,111 @@
+//! The C interface of TidesDB 9, as its public header documents it, loaded at run time from the file that the user
+//! names (a `libtidesdb.so` of version 9, or Kingtide's own `libkingtide.so`, which has the same interface), else from
+//! the environment variable `KINGTIDE_TIDESDB`, else from the usual places.
+//!
+//! The configuration structs are handled as bytes of the documented size, with the documented offset of every field
+//! that is set, so that what is not set stays as the library's own defaults. Once loaded the library stays loaded until
+//! the process ends, so the function pointers in [`Api`] are always good to call.
+#![expect(
+    unsafe_code,
+    reason = "loading a C library and resolving its symbols cannot be checked by the compiler"
+)]
+
+use std::{
+    ffi,
+    path::{Path, PathBuf},
+};
+
+use super::peer_library::{self, PeerLibrary, api};
+use crate::Result;
+
+/// What the C functions hand out and take: never looked into here.
+pub(super) type Opaque = *mut ffi::c_void;
+type Text = *const ffi::c_char;
+type Bytes = *const u8;
+type Int = ffi::c_int;
+
+/// `tidesdb_config_t`.
+#[repr(C, align(8))]
+#[derive(Clone)]
+pub(super) struct DatabaseConfig([u8; 128]);
+
+/// `tidesdb_column_family_config_t`.
+#[repr(C, align(8))]
+#[derive(Clone)]
+pub(super) struct FamilyConfig([u8; 624]);
+
+/// The offset of a field of [`DatabaseConfig`].
+pub(super) mod database_field {
+    pub(in crate::engines) const DB_PATH: usize = 0;
+    pub(in crate::engines) const NUM_FLUSH_THREADS: usize = 8;
+    pub(in crate::engines) const NUM_COMPACTION_THREADS: usize = 12;
+    pub(in crate::engines) const LOG_LEVEL: usize = 16;
+    pub(in crate::engines) const BLOCK_CACHE_SIZE: usize = 24;
+}
+
+/// The offset of a field of [`FamilyConfig`].
+pub(super) mod family_field {
+    pub(in crate::engines) const WRITE_BUFFER_SIZE: usize = 128;
+    pub(in crate::engines) const COMPRESSION_ALGORITHM: usize = 160;
+    pub(in crate::engines) const ENABLE_BLOOM_FILTER: usize = 164;
+    pub(in crate::engines) const BLOOM_FPR: usize = 168;
+    pub(in crate::engines) const SYNC_MODE: usize = 188;
+    pub(in crate::engines) const SYNC_INTERVAL_US: usize = 192;
+}
+
+impl DatabaseConfig {
+    /// Writes `bytes` over the field at `offset`; the caller names a field and its size.
+    pub(super) fn set(&mut self, offset: usize, bytes: &[u8]) {
+        self.0[offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+}
+
+impl FamilyConfig {
+    /// As [`DatabaseConfig::set`].
+    pub(super) fn set(&mut self, offset: usize, bytes: &[u8]) {
+        self.0[offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+}
+
+api! {
+    default_config = "tidesdb_default_config": fn() -> DatabaseConfig;
+    default_family_config = "tidesdb_default_column_family_config": fn() -> FamilyConfig;
+    open = "tidesdb_open": fn(*const DatabaseConfig, *mut Opaque) -> Int;
+    close = "tidesdb_close": fn(Opaque) -> Int;
+    create_family = "tidesdb_create_column_family": fn(Opaque, Text, *const FamilyConfig) -> Int;
+    get_family = "tidesdb_get_column_family": fn(Opaque, Text) -> Opaque;
+    txn_begin = "tidesdb_txn_begin": fn(Opaque, *mut Opaque) -> Int;
+    txn_reset = "tidesdb_txn_reset": fn(Opaque, Int) -> Int;
+    txn_free = "tidesdb_txn_free": fn(Opaque);
+    txn_put = "tidesdb_txn_put": fn(Opaque, Opaque, Bytes, usize, Bytes, usize, i64) -> Int;
+    txn_get = "tidesdb_txn_get": fn(Opaque, Opaque, Bytes, usize, *mut *mut u8, *mut usize) -> Int;
+    txn_delete = "tidesdb_txn_delete": fn(Opaque, Opaque, Bytes, usize) -> Int;
+    txn_commit = "tidesdb_txn_commit": fn(Opaque) -> Int;
+    iter_new = "tidesdb_iter_new": fn(Opaque, Opaque, *mut Opaque) -> Int;
+    iter_free = "tidesdb_iter_free": fn(Opaque);
+    iter_seek = "tidesdb_iter_seek": fn(Opaque, Bytes, usize) -> Int;
+    iter_seek_to_first = "tidesdb_iter_seek_to_first": fn(Opaque) -> Int;
+    iter_next = "tidesdb_iter_next": fn(Opaque) -> Int;
+    iter_valid = "tidesdb_iter_valid": fn(Opaque) -> Int;
+    iter_key = "tidesdb_iter_key": fn(Opaque, *mut *mut u8, *mut usize) -> Int;
+    iter_value = "tidesdb_iter_value": fn(Opaque, *mut *mut u8, *mut usize) -> Int;
+    flush_memtable = "tidesdb_flush_memtable": fn(Opaque) -> Int;
+    is_flushing = "tidesdb_is_flushing": fn(Opaque) -> Int;
+    is_compacting = "tidesdb_is_compacting": fn(Opaque) -> Int;
+    free = "tidesdb_free": fn(Opaque);
+}
+
+impl Api {
+    /// Loads the library at `path`.
+    ///
+    /// # Errors
+    /// [`crate::BenchError::Missing`] when it cannot be loaded, or lacks a function.
+    pub(super) fn load(path: Option<&Path>) -> Result<(Self, PathBuf)> {
+        let peer = PeerLibrary {
+            name: "A library with the C interface of TidesDB 9",
+            variable: "KINGTIDE_TIDESDB",
+            stem: "libtidesdb",
+        };
+        peer_library::load(&peer, path, Self::resolve)
+    }
+}
