@@ -91,6 +91,7 @@ pub use family::ColumnFamily;
 pub use kingtide_base::{
     BUILT_IN_COMPARATORS, Comparator, ComparatorRef, Corruption, SeqNo, limits,
 };
+pub use kingtide_env::raise_open_file_limit;
 pub use options::{
     Compression, FamilyOptions, IsolationLevel, IterOptions, Options, SyncMode, TransactionOptions,
 };

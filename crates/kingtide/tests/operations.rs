@@ -498,3 +498,63 @@ fn the_cost_of_a_range_grows_with_the_range() {
         .count();
     assert_eq!(whole, 3_000);
 }
+
+/// Goal: writes leave room on the device, are told so, and go on once there is room. Method: the device of the world in
+/// memory becomes fuller than a family allows, and has room again; a family that asks for less goes on meanwhile.
+#[test]
+fn writes_leave_room_on_the_device() {
+    let env = MemoryEnv::new(1);
+    let options = Options {
+        env: Some(Arc::new(env.clone())),
+        ..Options::default()
+    };
+    let db = Db::open("/db", options).expect("the database opens");
+    let modest = FamilyOptions {
+        disk_free_bytes_min: 1 << 30,
+        ..small()
+    };
+    let family = db.create_family("f", modest).expect("a new name");
+    let other = db.create_family("g", small()).expect("a new name");
+    fill(&db, &family, 0..10);
+    env.set_capacity(Some(256 << 20));
+    // The log grows into a new segment, at which the room is looked at.
+    fill(&db, &other, 0..20_000);
+    let error = db.put(&family, b"k", b"v").expect_err("too little is left");
+    assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+    let stats = db.stats().expect("open");
+    assert!(stats.disk_free_bytes.expect("it was looked at") < 1 << 30);
+    db.put(&other, b"k", b"v").expect("this one asks for less");
+    let lower = FamilyOptions {
+        disk_free_bytes_min: 1 << 20,
+        ..family.options()
+    };
+    db.update_family_options(&family, lower, false)
+        .expect("it may change");
+    db.put(&family, b"k", b"v").expect("less is asked for");
+    let higher = FamilyOptions {
+        disk_free_bytes_min: 1 << 30,
+        ..family.options()
+    };
+    db.update_family_options(&family, higher, false)
+        .expect("it may change");
+    db.put(&family, b"k", b"v").expect_err("too little is left");
+    env.set_capacity(None);
+    db.put(&family, b"k", b"v").expect("there is room again");
+    db.close().expect("closes");
+}
+
+#[test]
+fn the_limit_of_open_files_is_only_raised() {
+    let now = kingtide::raise_open_file_limit(0);
+    assert!(now > 0);
+    assert_eq!(kingtide::raise_open_file_limit(-1), now);
+    assert_eq!(kingtide::raise_open_file_limit(1), now);
+    // To whatever it is raised, it stays there.
+    let raised = kingtide::raise_open_file_limit(now.saturating_add(1));
+    assert!(raised >= now);
+    assert_eq!(kingtide::raise_open_file_limit(0), raised);
+    assert_eq!(
+        kingtide::raise_open_file_limit(i64::MAX).max(raised),
+        kingtide::raise_open_file_limit(0)
+    );
+}

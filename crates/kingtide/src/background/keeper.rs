@@ -55,8 +55,9 @@ pub(super) fn run(pipeline: &Pipeline, env: &dyn Env, engine: &Weak<Engine>) {
     }
 }
 
-/// Prepares windows and a blank.
+/// Looks how much room is left, and prepares windows and a blank.
 fn supply(pipeline: &Pipeline) {
+    pipeline.disk.look();
     loop {
         let claimed = pipeline.order.lock().log.tail.claim_window();
         match claimed {

@@ -51,7 +51,7 @@ pub(super) fn of_database(engine: &Engine, background: &Background) -> Stats {
         merge_bytes_read: totals.merge_bytes_read,
         merge_bytes_written: totals.merge_bytes_written,
         write_stalls: engine.pipeline.stall.count(),
-        disk_free_bytes: None,
+        disk_free_bytes: engine.pipeline.disk.free_bytes(),
         families,
     }
 }

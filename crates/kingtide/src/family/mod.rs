@@ -114,6 +114,12 @@ impl Family {
         self.settings.sync_mode()
     }
 
+    /// Bytes that writes leave free on the device.
+    #[inline]
+    pub(crate) fn disk_free_bytes_min(&self) -> u64 {
+        self.settings.disk_free_bytes_min()
+    }
+
     /// Puts `options` in force. The caller holds the manifest lock.
     pub(crate) fn set_options(&self, options: FamilyOptions) {
         self.settings.store(options);

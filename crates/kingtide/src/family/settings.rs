@@ -1,8 +1,8 @@
 //! The settings of an open family, which change while it is in use.
 //!
 //! Flushes, merges and seals read them as a whole, once for each piece of work, so that none sees half of a change. A
-//! commit reads one of them, the sync mode, which therefore stands beside the whole as a number of its own: commits pay
-//! for one load, as if settings could not change.
+//! commit reads two of them, the sync mode and the room to leave on the device, which therefore stand beside the whole as
+//! numbers of their own: commits pay for one load each, as if settings could not change.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,12 +20,14 @@ const FULL: u64 = u64::MAX;
 pub(crate) struct Settings {
     whole: ArcSwap<FamilyOptions>,
     sync: AtomicU64,
+    disk_free_bytes_min: AtomicU64,
 }
 
 impl Settings {
     pub(super) fn new(options: FamilyOptions) -> Self {
         Self {
             sync: AtomicU64::new(number_of(options.sync)),
+            disk_free_bytes_min: AtomicU64::new(options.disk_free_bytes_min),
             whole: ArcSwap::from_pointee(options),
         }
     }
@@ -45,10 +47,19 @@ impl Settings {
         }
     }
 
+    /// Bytes that writes leave free on the device.
+    #[inline]
+    pub(super) fn disk_free_bytes_min(&self) -> u64 {
+        // Relaxed: as in `sync_mode`.
+        self.disk_free_bytes_min.load(Ordering::Relaxed)
+    }
+
     /// Puts `options` in the place of all settings. The caller sees to it that two changes do not run at the same time.
     pub(super) fn store(&self, options: FamilyOptions) {
         // Relaxed: as in `sync_mode`.
         self.sync.store(number_of(options.sync), Ordering::Relaxed);
+        self.disk_free_bytes_min
+            .store(options.disk_free_bytes_min, Ordering::Relaxed);
         self.whole.store(Arc::new(options));
     }
 }

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `order` | the commit lock, the visible watermark and group commit; checked by loom |
 //! | `pipeline` | one commit from the transaction's buffers to the log and the memtables |
+//! | `disk` | the room on the device that writes leave free |
 //! | `write_set` | the operations of one transaction, in log format from the first put |
 //! | `validate` | first committer wins, for transactions that read at a snapshot |
 //! | `stall` | writers wait here when flushing falls behind |
 
+mod disk;
 mod order;
 mod pipeline;
 mod stall;

@@ -19,6 +19,7 @@ use kingtide_env::{
 };
 
 use super::{
+    disk::DiskRoom,
     order::{CommitOrder, Completion, LogFailure, OrderState, OrderedLog},
     stall::Stall,
     validate::{self, Checked, Recheck, Validation},
@@ -115,6 +116,7 @@ pub(crate) struct Pipeline {
     pub(crate) stall: Stall,
     pub(crate) memtables: MemtableSource,
     pub(crate) keeper: KeeperSignal,
+    pub(crate) disk: DiskRoom,
     env: Arc<dyn Env>,
     log_directory: Arc<dyn Directory>,
     /// Held by whoever makes a blank segment.
@@ -155,6 +157,7 @@ impl Pipeline {
             stall: Stall::new(parts.sealed_bytes_max),
             memtables: parts.memtables,
             keeper: KeeperSignal::default(),
+            disk: DiskRoom::new(Arc::clone(&parts.log_directory)),
             env: parts.env,
             log_directory: parts.log_directory,
             blank_maker: Mutex::new(()),
@@ -187,6 +190,7 @@ impl Pipeline {
             // Relaxed: a hint for how blanks are prepared.
             self.wants_durability.store(true, Ordering::Relaxed);
         }
+        self.disk.check(writes)?;
         writes.prepare();
         let mut checked = self.check(writes, validation)?;
         loop {
@@ -427,6 +431,7 @@ impl Pipeline {
             state.log.next_slot += 1;
             slot
         };
+        self.disk.look();
         // Relaxed: a hint.
         let sync = self.wants_durability.load(Ordering::Relaxed);
         let blank = Blank::create(

@@ -253,6 +253,13 @@ impl WriteSet {
         self.sections[..self.used].iter_mut()
     }
 
+    /// The most bytes that a family written to wants left free on the device.
+    #[inline]
+    pub(super) fn disk_free_bytes_min(&self) -> u64 {
+        let of = |section: &Section| section.family.disk_free_bytes_min();
+        self.sections().map(of).max().unwrap_or(0)
+    }
+
     pub(super) fn frames(&self) -> &RecordFrames {
         &self.frames
     }
