@@ -5,6 +5,7 @@ mod export;
 mod generate;
 mod import;
 mod inspect;
+mod maintain;
 pub(crate) mod point;
 pub(crate) mod scan;
 
@@ -40,6 +41,8 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Result<()> {
         Command::Export(args) => export::run(&args, global, output),
         Command::Stats(at) => inspect::stats(&at, global, output),
         Command::Verify(at) => inspect::verify(&at, output),
+        Command::Compact(args) => maintain::compact(&args, global, output),
+        Command::Purge(at) => maintain::purge(&at, global, output),
         Command::Families(at) => inspect::families(&at, output),
         Command::Bench(args) => bench::run(&args, global, output),
         Command::Completions { shell } => generate::completions(shell, output),
