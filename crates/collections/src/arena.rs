@@ -208,6 +208,18 @@ impl Arena {
         self.published.load(Ordering::Relaxed) - UNIT_BYTES
     }
 
+    /// Where the entry after all that are published so far will begin.
+    #[must_use]
+    pub fn tail(&self) -> EntryOffset {
+        EntryOffset((self.published_bytes() / UNIT_BYTES) as u32 + 1)
+    }
+
+    /// Bytes between the begin of two entries.
+    #[must_use]
+    pub fn bytes_between(from: EntryOffset, to: EntryOffset) -> usize {
+        to.byte().saturating_sub(from.byte())
+    }
+
     /// Everything published so far, from the first unit on.
     #[inline]
     fn published(&self) -> &[u8] {

@@ -87,6 +87,12 @@ impl Error {
         Self::new(ErrorKind::InvalidArgument, message)
     }
 
+    /// Where another transaction was first, when the kind is [`ErrorKind::Conflict`].
+    #[must_use]
+    pub fn conflict(&self) -> Option<&Conflict> {
+        self.source.as_ref()?.downcast_ref::<Conflict>()
+    }
+
     /// What the caller can do.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
@@ -114,6 +120,93 @@ impl error::Error for Error {
         self.source
             .as_deref()
             .map(|source| source as &(dyn error::Error + 'static))
+    }
+}
+
+/// What a transaction did with a key that another one wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ConflictAccess {
+    /// It wrote the key.
+    Write,
+    /// It read the key for update.
+    Update,
+    /// It read the key, or looked for it in vain.
+    Read,
+    /// It read a range of keys in which the key lies.
+    Range,
+}
+
+/// The place of a conflict, from [`Error::conflict`].
+///
+/// ```
+/// # fn main() -> kingtide::Result<()> {
+/// # let directory = tempfile::tempdir().expect("a temporary directory");
+/// use kingtide::{ConflictAccess, Db, FamilyOptions, IsolationLevel, Options, TransactionOptions};
+///
+/// let db = Db::open(directory.path(), Options::default())?;
+/// let stock = db.open_family("stock", FamilyOptions::default())?;
+/// let mut slow = db.begin_with(TransactionOptions {
+///     isolation: IsolationLevel::Serializable,
+///     ..TransactionOptions::default()
+/// })?;
+/// assert!(slow.get(&stock, b"apples")?.is_none());
+/// slow.put(&stock, b"order", b"5 apples")?;
+/// db.put(&stock, b"apples", b"3")?; // commits first
+/// let error = slow.commit().expect_err("the decision rested on something else");
+/// let conflict = error.conflict().expect("it is a conflict");
+/// assert_eq!((conflict.family.as_str(), conflict.key.as_slice()), ("stock", &b"apples"[..]));
+/// assert_eq!(conflict.access, ConflictAccess::Read);
+/// # db.close()
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Conflict {
+    /// The column family's name at that moment.
+    pub family: String,
+    /// The key that the other transaction wrote. There may be more of them.
+    pub key: Vec<u8>,
+    /// What this transaction did with it.
+    pub access: ConflictAccess,
+}
+
+impl Conflict {
+    pub(crate) fn new(family: String, key: &[u8], access: ConflictAccess) -> Self {
+        Self {
+            family,
+            key: key.to_vec(),
+            access,
+        }
+    }
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = match self.access {
+            ConflictAccess::Write => "",
+            ConflictAccess::Update => ", which was read for update,",
+            ConflictAccess::Read => ", which was read,",
+            ConflictAccess::Range => ", which lies in a range that was read,",
+        };
+        write!(
+            f,
+            "key \"{}\" of column family {:?}{how} was written by another transaction since this one began: reset it and try again",
+            self.key.escape_ascii(),
+            self.family,
+        )
+    }
+}
+
+impl error::Error for Conflict {}
+
+impl From<Conflict> for Error {
+    fn from(conflict: Conflict) -> Self {
+        Self {
+            kind: ErrorKind::Conflict,
+            message: conflict.to_string(),
+            source: Some(Box::new(conflict)),
+        }
     }
 }
 

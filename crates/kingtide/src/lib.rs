@@ -86,7 +86,7 @@ mod wal;
 mod write;
 
 pub use db::{Db, Snapshot, VerifyReport};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Conflict, ConflictAccess, Error, ErrorKind, Result};
 pub use family::ColumnFamily;
 pub use kingtide_base::{
     BUILT_IN_COMPARATORS, Comparator, ComparatorRef, Corruption, SeqNo, limits,
@@ -97,7 +97,7 @@ pub use options::{
 };
 pub use read::{Entries, Iter, Value};
 pub use stats::{CacheStats, FamilyStats, LevelStats, MemoryPressure, MemoryStats, Stats};
-pub use txn::Transaction;
+pub use txn::{AbortHandle, RetryOptions, Transaction};
 
 // The thread rules of the crate's documentation.
 const _: () = {
@@ -107,6 +107,7 @@ const _: () = {
     is_shared::<ColumnFamily>();
     is_shared::<Snapshot>();
     is_shared::<Value>();
+    is_shared::<AbortHandle>();
     is_sent::<Transaction>();
     is_sent::<Iter>();
     is_sent::<Entries>();

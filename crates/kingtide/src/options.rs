@@ -103,6 +103,9 @@ pub struct Options {
     /// What a close does with merges that are due or run: finish them, which may take long, or end them at their next
     /// checkpoint and leave them to the next opening. Default: false, end them.
     pub finish_compactions_on_close: bool,
+    /// Bytes that one transaction may hold: its writes, and at the levels that remember reads these as well. What would
+    /// go beyond is refused as `MemoryLimit`. 0 means the most that there may be, 3 GiB. Default: 0.
+    pub transaction_bytes_max: usize,
     /// Orders of keys that families of this database use, besides the built-in ones. Must hold every order that an
     /// existing family names.
     pub comparators: Vec<ComparatorRef>,
@@ -121,6 +124,7 @@ impl Default for Options {
             open_tables_max: 256,
             memory_bytes_max: 0,
             finish_compactions_on_close: false,
+            transaction_bytes_max: 0,
             comparators: Vec::new(),
             env: None,
         }
@@ -142,6 +146,7 @@ impl fmt::Debug for Options {
                 "finish_compactions_on_close",
                 &self.finish_compactions_on_close,
             )
+            .field("transaction_bytes_max", &self.transaction_bytes_max)
             .field("comparators", &comparators)
             .finish_non_exhaustive()
     }
@@ -285,6 +290,9 @@ pub struct TransactionOptions {
     pub isolation: IsolationLevel,
     /// The durability of its commit; the strictest mode among the families it touches when `None`. Default: `None`.
     pub sync: Option<SyncMode>,
+    /// How long it may take, from its beginning or reset on: afterwards every call on it answers `Aborted`, except
+    /// rollback and reset. No limit when `None`. Default: `None`.
+    pub timeout: Option<Duration>,
 }
 
 impl Default for TransactionOptions {
@@ -292,6 +300,7 @@ impl Default for TransactionOptions {
         Self {
             isolation: IsolationLevel::ReadCommitted,
             sync: None,
+            timeout: None,
         }
     }
 }

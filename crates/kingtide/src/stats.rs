@@ -40,6 +40,8 @@ pub struct Stats {
     pub user_bytes_written: u64,
     /// Live snapshots, those of running transactions included.
     pub snapshots: usize,
+    /// Bytes that open transactions hold: writes, and what they remember of reads. Each may hold 4 KiB more than is counted.
+    pub transaction_bytes: usize,
     /// The cache of table blocks.
     pub cache: CacheStats,
     /// Memory in use.

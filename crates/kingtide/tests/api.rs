@@ -99,6 +99,7 @@ fn snapshots_and_transactions_keep_their_view() {
         .begin_with(TransactionOptions {
             isolation: IsolationLevel::Snapshot,
             sync: None,
+            ..TransactionOptions::default()
         })
         .unwrap();
     let fresh = db.begin().unwrap();

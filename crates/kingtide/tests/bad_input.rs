@@ -503,6 +503,7 @@ fn a_conflict_leaves_nothing_and_can_be_tried_again() {
     let options = TransactionOptions {
         isolation: IsolationLevel::Snapshot,
         sync: None,
+        ..TransactionOptions::default()
     };
     let mut transaction = db.begin_with(options).unwrap();
     transaction.put(&family, b"a", b"mine").unwrap();

@@ -36,6 +36,7 @@ fn snapshot_options() -> TransactionOptions {
     TransactionOptions {
         isolation: IsolationLevel::Snapshot,
         sync: None,
+        ..TransactionOptions::default()
     }
 }
 

@@ -27,14 +27,20 @@ const GROUP_OPERATIONS: usize = 16;
 
 /// What the one writer owns.
 pub(super) struct Writer {
-    arena: ArenaWriter,
+    pub(super) arena: ArenaWriter,
     /// The list that takes entries: the youngest of the sources that are lists.
     list: Arc<SkipList>,
+    /// The place of the last mark.
+    marked: EntryOffset,
 }
 
 impl Writer {
     pub(super) fn new(arena: ArenaWriter, list: Arc<SkipList>) -> Self {
-        Self { arena, list }
+        Self {
+            arena,
+            list,
+            marked: Memtable::START,
+        }
     }
 }
 
@@ -80,6 +86,7 @@ impl Memtable {
             // A run without a seal cannot be: every operation has its offset. Without a run: the list.
             Some(None) | None => self.insert_into_list(&mut writer, start, count),
         }
+        self.marks.note(&mut writer.marked, sequence, start);
         self.count(sequence, count);
         Ok(())
     }
@@ -143,7 +150,7 @@ impl Memtable {
     }
 
     /// Accounts for a commit of `count` operations.
-    fn count(&self, sequence: SeqNo, count: usize) {
+    pub(super) fn count(&self, sequence: SeqNo, count: usize) {
         // Relaxed: numbers for accounting, written only under the writer lock.
         let entries = self.entries.load(Ordering::Relaxed);
         if entries == 0 {

@@ -151,6 +151,48 @@ fn is_like_a_sorted_vector_of_versions() {
 
 /// Goal: merging changes neither what live snapshots read nor what open cursors see. Method: commits with runs; merges
 /// with some snapshots; reads at these snapshots before and after.
+/// Goal: arrivals are what came, in order, and no place hides anything newer than its number. Method: commits of random
+/// size, every number and many tails asked for against a list.
+#[test]
+fn arrivals_are_what_came_in_order() {
+    for order in orders() {
+        let mut random = Random::new(0xA22);
+        let memtable = memtable(&order, 1 << 20, 10_000);
+        let mut came: Vec<(Vec<u8>, SeqNo)> = Vec::new();
+        let mut tails = vec![(Memtable::START, 0)];
+        for sequence in 1..300 {
+            let bound = if random.chance(10) { 60 } else { 4 };
+            let count = 1 + random.below(bound);
+            let batch = batch(&mut random, 100, count, sequence);
+            let run = (batch.len() >= 32).then(|| run_of(&order, &batch));
+            memtable
+                .insert(SeqNo(sequence), ops(&order, &batch), run)
+                .expect("there is room");
+            came.extend(batch.into_iter().map(|entry| (entry.key, entry.sequence)));
+            tails.push((memtable.tail(), came.len()));
+        }
+        let seen = |place| -> Vec<(Vec<u8>, SeqNo)> {
+            let entries = memtable.arrivals(place);
+            entries
+                .map(|entry| (entry.key.to_vec(), entry.sequence))
+                .collect()
+        };
+        for (place, before) in tails {
+            assert_eq!(seen(place), came[before..], "{}", order.name());
+        }
+        let mut is_late = false;
+        for since in 0..300 {
+            let place = memtable.place_after(SeqNo(since));
+            let seen = seen(place);
+            assert!(came.ends_with(&seen), "{}", order.name());
+            let passed = &came[..came.len() - seen.len()];
+            assert!(passed.iter().all(|(_, sequence)| sequence.0 <= since));
+            is_late |= !passed.is_empty();
+        }
+        assert!(is_late, "some places are behind the start");
+    }
+}
+
 #[test]
 fn merging_keeps_what_snapshots_see() {
     for (number, order) in orders().into_iter().enumerate() {

@@ -6,6 +6,7 @@
 //! | `operations`, `estimate` | maintenance on demand; estimates about families |
 //! | `families` | create, drop, rename, clone, flush |
 //! | `close` | nothing is lost |
+//! | `retry` | work that is done again after conflicts |
 //! | `snapshot` | named views of the past |
 //! | `verify` | every byte checked |
 
@@ -14,7 +15,9 @@ mod estimate;
 mod families;
 mod open;
 mod operations;
+mod range_delete;
 mod recover;
+mod retry;
 mod snapshot;
 mod statistics;
 mod verify;

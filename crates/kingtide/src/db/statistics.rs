@@ -33,6 +33,7 @@ pub(super) fn of_database(engine: &Engine, background: &Background) -> Stats {
         log_syncs,
         commits,
         user_bytes_written: user_bytes(totals.committed),
+        transaction_bytes: engine.transaction_bytes(),
         snapshots: engine.snapshots.list().len(),
         cache: of_cache(engine),
         memory: of_memory(engine, &families),

@@ -5,12 +5,12 @@ mod install;
 
 use std::sync::Arc;
 
-use kingtide_base::{Lsn, SegmentId, SeqNo};
+use kingtide_base::{Lsn, SegmentId, SeqNo, limits};
 use kingtide_env::{
     Directory, Env, FileLock,
     sync::{
         Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -20,6 +20,7 @@ use crate::{
     files::Files,
     manifest::{Manifest, ManifestState},
     options::Options,
+    read::tracker::SharedReads,
     snapshot::SnapshotRegistry,
     write::{Pipeline, WriteSet},
 };
@@ -57,6 +58,10 @@ pub(crate) struct Engine {
     lock: Mutex<Option<Box<dyn FileLock>>>,
     /// Write sets of ended transactions, kept for their buffers.
     write_sets: Mutex<Vec<WriteSet>>,
+    /// The same for what transactions read.
+    read_sets: Mutex<Vec<Arc<SharedReads>>>,
+    /// Bytes that open transactions hold, but for the last few thousand of each.
+    transaction_bytes: AtomicUsize,
 }
 
 /// How an engine is made.
@@ -88,6 +93,8 @@ impl Engine {
             clock: AtomicU64::new(0),
             lock: Mutex::new(parts.lock),
             write_sets: Mutex::new(Vec::with_capacity(WRITE_SETS_KEPT)),
+            read_sets: Mutex::new(Vec::new()),
+            transaction_bytes: AtomicUsize::new(0),
         }
     }
 
@@ -198,6 +205,42 @@ impl Engine {
         if kept.len() < WRITE_SETS_KEPT {
             kept.push(writes);
         }
+    }
+
+    /// An empty set of reads, with the buffers of an earlier one if there was one.
+    pub(crate) fn take_reads(&self) -> Arc<SharedReads> {
+        self.read_sets.lock().pop().unwrap_or_default()
+    }
+
+    /// Keeps the buffers of a set of reads for a later transaction, unless an iterator still holds it.
+    pub(crate) fn recycle_reads(&self, reads: Arc<SharedReads>) {
+        reads.end();
+        let mut kept = self.read_sets.lock();
+        if kept.len() < WRITE_SETS_KEPT && Arc::strong_count(&reads) == 1 {
+            kept.push(reads);
+        }
+    }
+
+    /// The most bytes that one transaction may hold, of writes and of what it remembers of reads.
+    pub(crate) fn transaction_bytes_max(&self) -> usize {
+        match self.options.transaction_bytes_max {
+            0 => limits::TRANSACTION_BYTES_MAX,
+            bytes => bytes.min(limits::TRANSACTION_BYTES_MAX),
+        }
+    }
+
+    /// Bytes that all open transactions hold, of writes and of what they remember of reads; each may hold 4 KiB more than
+    /// is counted.
+    pub(crate) fn transaction_bytes(&self) -> usize {
+        // Relaxed: a statistic.
+        self.transaction_bytes.load(Ordering::Relaxed)
+    }
+
+    /// A transaction that was counted with `before` bytes holds `now`.
+    pub(crate) fn count_transaction_bytes(&self, before: usize, now: usize) {
+        // Relaxed: a statistic. The sum wraps where it falls.
+        self.transaction_bytes
+            .fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
     }
 
     /// Gives back the memory of empty memtables: an idle database holds what it caches, and no more.

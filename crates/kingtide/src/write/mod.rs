@@ -6,7 +6,7 @@
 //! | `pipeline` | one commit from the transaction's buffers to the log and the memtables |
 //! | `disk` | the room on the device that writes leave free |
 //! | `write_set` | the operations of one transaction, in log format from the first put |
-//! | `validate` | first committer wins, for transactions that read at a snapshot |
+//! | `validate` | first committer wins: what was written or read may not have been written by others since |
 //! | `stall` | writers wait here when flushing falls behind |
 
 mod disk;
@@ -19,5 +19,5 @@ mod write_set;
 pub(crate) use pipeline::{
     Attention, CommitLog, Durability, Pipeline, PipelineParts, reopen_required,
 };
-pub(crate) use validate::{TableLookup, Validation};
-pub(crate) use write_set::{OwnWrite, WriteSet};
+pub(crate) use validate::Validation;
+pub(crate) use write_set::{OwnWrite, WriteMark, WriteSet};

@@ -22,7 +22,7 @@ use super::{
     disk::DiskRoom,
     order::{CommitOrder, Completion, LogFailure, OrderState, OrderedLog},
     stall::Stall,
-    validate::{self, Checked, Recheck, Validation},
+    validate::{self, Checked, Places, Recheck, Validation},
     write_set::WriteSet,
 };
 use crate::{
@@ -179,7 +179,7 @@ impl Pipeline {
     /// # Errors
     /// `DiskFull`, `Busy`, `NotFound` (a family was dropped), `ReopenRequired`: nothing was written. `OutcomeUnknown`:
     /// the log failed under this commit.
-    /// `Conflict`: `validation` found a key that was written since; nothing was written.
+    /// `Conflict`: `validation` found something that was written since; nothing was written.
     pub(crate) fn commit(
         &self,
         writes: &mut WriteSet,
@@ -192,11 +192,13 @@ impl Pipeline {
         }
         self.disk.check(writes)?;
         writes.prepare();
-        let mut checked = self.check(writes, validation)?;
+        let mut checked = self.check(writes, validation, None)?;
         loop {
             let stale = checked.as_ref().zip(validation);
             match self.attempt(writes, durability, stale)? {
-                Attempt::NeedsValidation => checked = self.check(writes, validation)?,
+                Attempt::NeedsValidation => {
+                    checked = self.check(writes, validation, checked.take())?;
+                }
                 Attempt::Done {
                     completion,
                     sequence,
@@ -220,16 +222,27 @@ impl Pipeline {
         }
     }
 
-    fn check(
+    /// Checks a transaction that writes nothing, but whose reads count as writes.
+    ///
+    /// # Errors
+    /// As [`Pipeline::commit`].
+    pub(crate) fn validate_reads(&self, validation: Validation<'_>) -> Result<()> {
+        self.check(&WriteSet::default(), Some(validation), None)
+            .map(|_| ())
+    }
+
+    fn check<'a>(
         &self,
         writes: &WriteSet,
-        validation: Option<Validation<'_>>,
-    ) -> Result<Option<Checked>> {
+        validation: Option<Validation<'a>>,
+        before: Option<Checked<'a>>,
+    ) -> Result<Option<Checked<'a>>> {
         let Some(validation) = validation else {
             return Ok(None);
         };
+        let places = Places::note(validation);
         let last = self.order.lock().last_sequence();
-        validate::check(writes, last, validation).map(Some)
+        validate::check(writes, (places, last), validation, before).map(Some)
     }
 
     /// The ordered step: all or nothing.
@@ -237,7 +250,7 @@ impl Pipeline {
         &self,
         writes: &mut WriteSet,
         durability: Durability,
-        validation: Option<(&Checked, Validation<'_>)>,
+        validation: Option<(&Checked<'_>, Validation<'_>)>,
     ) -> Result<Attempt> {
         let mut state = self.order.lock();
         if let Some(failure) = state.failure() {
@@ -280,11 +293,9 @@ impl Pipeline {
         for section in writes.sections_mut() {
             let current = section.family.load();
             let run = section.run.take();
-            if current
-                .active
-                .table
-                .insert(sequence, section.ops(), run)
-                .is_err()
+            let table = &current.active.table;
+            if table.insert(sequence, section.ops(), run).is_err()
+                || table.delete_ranges(sequence, section.ranges()).is_err()
             {
                 return Err(self.append_failed(state, "a memtable refused what it had room for"));
             }

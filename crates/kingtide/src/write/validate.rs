@@ -1,40 +1,105 @@
-//! First committer wins: a transaction that reads at a snapshot may only write keys that nobody wrote since.
+//! First committer wins: what a transaction wrote, and at the stricter levels what it read, may not have been written by
+//! another one since.
 //!
-//! 1. Outside the commit lock, every key is looked up in memtables and tables; tables may have to be read for that.
-//! 2. Inside it, only memtables that took commits since step 1 are looked at again. If tables were installed meanwhile,
-//!    what was in a memtable may have left it, so the transaction goes back to step 1.
+//! | what | is compared with |
+//! |---|---|
+//! | keys written | the transaction's snapshot, if it has one for all its reads |
+//! | keys read for update | what that read saw |
+//! | other keys and ranges that were read, where the level remembers them | the snapshot |
+//!
+//! 1. Outside the commit lock, keys are looked up in memtables and tables, and ranges are walked there, in all sources
+//!    that took commits since; tables may have to be read for that.
+//! 2. Inside it, only what arrived since step 1 is looked at. If tables were installed meanwhile, what was in a memtable
+//!    may have left it, so the transaction goes back to step 1.
+//!
+//! For keys, step 2 looks them up once more in memtables that took commits since. For ranges, and for many keys, it goes
+//! the other way round: the entries that arrived lie one behind the other in the memtable, and each is searched for among
+//! the ranges, which step 1 sorted and merged. So the lock is held for what little arrived and not for what was read; when
+//! it was much, the transaction goes back to step 1 as well, a few times at most.
+//!
+//! Why nothing falls between the steps: the places from which step 2 starts are noted first; then the commit lock is
+//! taken once, so that every commit that had begun before the places were noted is complete; then step 1 looks.
 //!
 //! Commits that are applied but not yet visible count: they come first in the commit order.
 
 use std::sync::Arc;
 
-use kingtide_base::SeqNo;
+use kingtide_base::{EntryKind, KeyOrder, SeqNo};
+use kingtide_collections::{EntryOffset, Memtable, MemtableEntry};
 
-use super::write_set::{Section, WriteSet};
+use super::write_set::WriteSet;
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{Conflict, ConflictAccess, Error, Result},
     family::{Family, SuperVersion},
+    memtable::Memory,
+    read::{
+        newer::{NewerInTables, newer_in_ranges},
+        read_set::{FamilyReads, KeyRange, ReadSet},
+    },
     version::Version,
 };
 
-/// Answers the newest version of a key in the tables of a version, if it is newer than the snapshot.
-pub(crate) type TableLookup<'a> =
-    dyn Fn(&Family, &Version, (&[u8], Option<u64>), SeqNo) -> Result<Option<SeqNo>> + 'a;
+/// Single reads of a family up to this many are looked up in step 2 like writes.
+const POINTS_LOOKED_UP_MAX: usize = 16;
+/// From so many keys on it is worth to ask first whether the family holds anything newer at all.
+const KEYS_FEW: usize = 8;
+/// Bytes of arrivals that are looked at one by one. What is more than that is searched for in the memtable's sorted
+/// sources, outside the commit lock.
+const ARRIVED_BYTES_MAX: usize = 128 << 10;
+/// So often a transaction goes back to step 1 because much has arrived.
+const RETURNS_MAX: usize = 3;
 
-/// What a commit at snapshot level must check.
+/// What a commit must check.
 #[derive(Clone, Copy)]
 pub(crate) struct Validation<'a> {
-    /// The newest commit that the transaction saw.
-    pub(crate) snapshot: SeqNo,
-    pub(crate) in_tables: &'a TableLookup<'a>,
+    /// The newest commit that all of the transaction's reads saw. `None`: each read had a view of its own, and neither
+    /// writes nor reads are checked, save those for update.
+    pub(crate) snapshot: Option<SeqNo>,
+    /// What was read, as far as it is to be checked.
+    pub(crate) reads: Option<&'a ReadSet>,
+    pub(crate) tables: &'a dyn NewerInTables,
+}
+
+impl<'a> Validation<'a> {
+    fn families(&self) -> impl Iterator<Item = &'a FamilyReads> + use<'a> {
+        self.reads.into_iter().flat_map(ReadSet::families)
+    }
+}
+
+/// The places from which step 2 starts, one for each family that was read. Noted before step 1.
+pub(super) struct Places(Vec<(Arc<Memory>, EntryOffset)>);
+
+impl Places {
+    /// Notes the places. Before step 1 the commit lock must be taken once.
+    pub(super) fn note(validation: Validation<'_>) -> Self {
+        let place = |reads: &FamilyReads| {
+            let active = Arc::clone(&reads.family.load().active);
+            let tail = active.table.tail();
+            (active, tail)
+        };
+        Self(validation.families().map(place).collect())
+    }
 }
 
 /// What step 1 looked at.
-pub(super) struct Checked {
+pub(super) struct Checked<'a> {
     /// Every commit up to this one was looked at.
     through: SeqNo,
-    /// The tables that were looked at, per section.
+    /// The tables that were looked at, per section of the writes.
     versions: Vec<Arc<Version>>,
+    /// The same for the reads.
+    reads: Vec<CheckedReads<'a>>,
+    returns: usize,
+}
+
+struct CheckedReads<'a> {
+    version: Arc<Version>,
+    /// Everything in older memtables was looked at, and everything in this one before the place.
+    active: Arc<Memory>,
+    place: EntryOffset,
+    /// Ascending and apart. The single keys too, when they are many.
+    ranges: Vec<KeyRange<'a>>,
+    looks_up_points: bool,
 }
 
 /// What step 2 found.
@@ -42,34 +107,140 @@ pub(super) struct Checked {
 pub(super) enum Recheck {
     /// Nothing stands in the way.
     Clean,
-    /// Tables were installed: step 1 must be repeated.
+    /// Tables were installed, or much arrived: step 1 must be repeated.
     Stale,
 }
 
-/// Step 1. `last` is the newest commit before the call.
+/// Step 1. `last` is the newest commit, read after `places` were noted and before the call; `before` is what an earlier
+/// step 1 of the same commit answered.
 ///
 /// # Errors
 /// `Conflict` that names key and family; what reading tables answers.
-pub(super) fn check(writes: &WriteSet, last: SeqNo, validation: Validation<'_>) -> Result<Checked> {
-    let mut versions = Vec::new();
-    for section in writes.sections() {
-        let current = section.family.load_full();
-        check_memtables(section, &current, SeqNo::ZERO, validation.snapshot)?;
-        for (key, hash) in section.keys() {
-            let snapshot = validation.snapshot;
-            let hash = section.family.order.has_hash().then_some(hash);
-            let newest =
-                (validation.in_tables)(&section.family, &current.version, (key, hash), snapshot)?;
-            if newest.is_some_and(|newest| newest > snapshot) {
-                return Err(conflict(key, &section.family));
+pub(super) fn check<'a>(
+    writes: &WriteSet,
+    (places, last): (Places, SeqNo),
+    validation: Validation<'a>,
+    before: Option<Checked<'a>>,
+) -> Result<Checked<'a>> {
+    let mut checked = Checked {
+        through: last,
+        versions: Vec::new(),
+        reads: Vec::new(),
+        returns: before.map_or(0, |before| before.returns + 1),
+    };
+    if let Some(snapshot) = validation.snapshot {
+        for section in writes.sections() {
+            let current = section.family.load_full();
+            let keys = Keys {
+                family: &section.family,
+                since: snapshot,
+                access: ConflictAccess::Write,
+            };
+            if section.op_count() < KEYS_FEW || has_newer(&current, snapshot) {
+                for (key, hash) in section.keys() {
+                    keys.check(key, hash, &current, validation.tables)?;
+                }
+            }
+            checked.versions.push(Arc::clone(&current.version));
+        }
+    }
+    for (reads, place) in validation.families().zip(places.0) {
+        checked.reads.push(check_reads(reads, place, validation)?);
+    }
+    Ok(checked)
+}
+
+fn check_reads<'a>(
+    reads: &'a FamilyReads,
+    (active, tail): (Arc<Memory>, EntryOffset),
+    validation: Validation<'_>,
+) -> Result<CheckedReads<'a>> {
+    let family = &reads.family;
+    let current = family.load_full();
+    let mut keys = Keys {
+        family,
+        since: SeqNo::MAX,
+        access: ConflictAccess::Update,
+    };
+    for update in reads.updates() {
+        keys.since = update.since;
+        keys.check(update.key, update.hash, &current, validation.tables)?;
+    }
+    // A memtable that was put in place since the places were noted is looked at from its start.
+    let place = if Arc::ptr_eq(&current.active, &active) {
+        tail
+    } else {
+        Memtable::START
+    };
+    let mut checked = CheckedReads {
+        version: Arc::clone(&current.version),
+        active: Arc::clone(&current.active),
+        place,
+        ranges: Vec::new(),
+        looks_up_points: reads.points().len() <= POINTS_LOOKED_UP_MAX,
+    };
+    let Some(snapshot) = validation.snapshot else {
+        return Ok(checked);
+    };
+    let has_newer = reads.points().len() < KEYS_FEW || has_newer(&current, snapshot);
+    if has_newer {
+        (keys.since, keys.access) = (snapshot, ConflictAccess::Read);
+        for point in reads.points() {
+            keys.check(point.key, point.hash, &current, validation.tables)?;
+        }
+    }
+    let ranges = reads.merged_ranges();
+    if has_newer && !ranges.is_empty() {
+        check_ranges(family, &current, &ranges, (snapshot, validation.tables))?;
+    }
+    checked.ranges = if checked.looks_up_points {
+        ranges
+    } else {
+        reads.merged_with_points()
+    };
+    Ok(checked)
+}
+
+/// True when anything in the family may be newer than `since`.
+fn has_newer(current: &SuperVersion, since: SeqNo) -> bool {
+    arrived(current, since).next().is_some()
+        || current
+            .version
+            .tables()
+            .any(|(_, meta)| meta.sequence_max > since)
+}
+
+/// Walks `ranges` in everything that took commits after `since`.
+fn check_ranges(
+    family: &Family,
+    current: &SuperVersion,
+    ranges: &[KeyRange<'_>],
+    (since, tables): (SeqNo, &dyn NewerInTables),
+) -> Result<()> {
+    let order = &family.order;
+    let found = |key: Vec<u8>| conflict(&key, family, ConflictAccess::Range);
+    for memory in current.memories() {
+        let table = &memory.table;
+        if table.largest_sequence() <= since {
+            continue;
+        }
+        let place = table.place_after(since);
+        if Memtable::bytes_between(place, table.tail()) <= ARRIVED_BYTES_MAX {
+            if let Some(entry) = first_touching(table, place, ranges, (since, order)) {
+                return Err(found(entry.key.to_vec()));
+            }
+            continue;
+        }
+        for mut cursor in table.cursors() {
+            if let Some(key) = newer_in_ranges(cursor.as_mut(), order, ranges, since)? {
+                return Err(found(key));
             }
         }
-        versions.push(Arc::clone(&current.version));
     }
-    Ok(Checked {
-        through: last,
-        versions,
-    })
+    match tables.in_ranges(family, &current.version, ranges, since)? {
+        Some(key) => Err(found(key)),
+        None => Ok(()),
+    }
 }
 
 /// Step 2, under the commit lock.
@@ -78,54 +249,192 @@ pub(super) fn check(writes: &WriteSet, last: SeqNo, validation: Validation<'_>) 
 /// `Conflict` that names key and family.
 pub(super) fn recheck(
     writes: &WriteSet,
-    checked: &Checked,
+    checked: &Checked<'_>,
     validation: Validation<'_>,
 ) -> Result<Recheck> {
-    for (section, version) in writes.sections().zip(&checked.versions) {
-        let current = section.family.load();
-        if !Arc::ptr_eq(&current.version, version) {
+    if let Some(snapshot) = validation.snapshot {
+        for (section, version) in writes.sections().zip(&checked.versions) {
+            let current = section.family.load();
+            if !Arc::ptr_eq(&current.version, version) {
+                return Ok(Recheck::Stale);
+            }
+            let keys = Keys {
+                family: &section.family,
+                since: snapshot,
+                access: ConflictAccess::Write,
+            };
+            for memory in arrived(&current, checked.through) {
+                for (key, hash) in section.keys() {
+                    keys.check_memory(key, hash, memory)?;
+                }
+            }
+        }
+    }
+    for (reads, checked_reads) in validation.families().zip(&checked.reads) {
+        let current = reads.family.load();
+        if !Arc::ptr_eq(&current.version, &checked_reads.version) {
             return Ok(Recheck::Stale);
         }
-        check_memtables(section, &current, checked.through, validation.snapshot)?;
+        if arrived(&current, checked.through).next().is_none() {
+            continue;
+        }
+        if checked.returns < RETURNS_MAX
+            && checked_reads.arrived_bytes(&current) > ARRIVED_BYTES_MAX
+        {
+            return Ok(Recheck::Stale);
+        }
+        recheck_reads(
+            reads,
+            checked_reads,
+            &current,
+            (checked.through, validation),
+        )?;
     }
     Ok(Recheck::Clean)
 }
 
-/// Looks up the section's keys in the memtables that took commits after `through`.
-fn check_memtables(
-    section: &Section,
+fn recheck_reads(
+    reads: &FamilyReads,
+    checked: &CheckedReads<'_>,
     current: &SuperVersion,
-    through: SeqNo,
-    snapshot: SeqNo,
+    (through, validation): (SeqNo, Validation<'_>),
 ) -> Result<()> {
-    let since = through.max(snapshot);
-    for memory in current.memories() {
-        if memory.table.largest_sequence() <= since {
-            continue;
+    let mut keys = Keys {
+        family: &reads.family,
+        since: SeqNo::MAX,
+        access: ConflictAccess::Update,
+    };
+    for memory in arrived(current, through) {
+        for update in reads.updates() {
+            keys.since = update.since;
+            keys.check_memory(update.key, update.hash, memory)?;
         }
-        for (key, hash) in section.keys() {
-            let hash = section.family.order.has_hash().then_some(hash);
-            if memory
-                .table
-                .latest_sequence(key, hash)
-                .is_some_and(|newest| newest > snapshot)
-            {
-                return Err(conflict(key, &section.family));
+    }
+    let Some(snapshot) = validation.snapshot else {
+        return Ok(());
+    };
+    if checked.looks_up_points {
+        (keys.since, keys.access) = (snapshot, ConflictAccess::Read);
+        for memory in arrived(current, through) {
+            for point in reads.points() {
+                keys.check_memory(point.key, point.hash, memory)?;
             }
+        }
+    }
+    if checked.ranges.is_empty() {
+        return Ok(());
+    }
+    for (memory, place) in checked.unseen(current) {
+        let since = (snapshot, &reads.family.order);
+        if let Some(entry) = first_touching(&memory.table, place, &checked.ranges, since) {
+            return Err(conflict(entry.key, &reads.family, ConflictAccess::Range));
         }
     }
     Ok(())
 }
 
-fn conflict(key: &[u8], family: &Family) -> Error {
-    Error::new(
-        ErrorKind::Conflict,
-        format!(
-            "key \"{}\" of column family {:?} was written by another transaction since this one began: reset it and try again",
-            key.escape_ascii(),
-            family.name()
-        ),
-    )
+impl CheckedReads<'_> {
+    /// The memtables with entries that step 1 may not have seen, and where these begin.
+    fn unseen<'c>(
+        &'c self,
+        current: &'c SuperVersion,
+    ) -> impl Iterator<Item = (&'c Arc<Memory>, EntryOffset)> {
+        let mut is_behind = false;
+        current.memories().map_while(move |memory| {
+            if is_behind {
+                return None;
+            }
+            is_behind = Arc::ptr_eq(memory, &self.active);
+            let place = if is_behind {
+                self.place
+            } else {
+                Memtable::START
+            };
+            Some((memory, place))
+        })
+    }
+
+    fn arrived_bytes(&self, current: &SuperVersion) -> usize {
+        let bytes = |(memory, place): (&Arc<Memory>, EntryOffset)| {
+            Memtable::bytes_between(place, memory.table.tail())
+        };
+        self.unseen(current).map(bytes).sum()
+    }
+}
+
+/// The memtables that took commits after `through`.
+fn arrived(current: &SuperVersion, through: SeqNo) -> impl Iterator<Item = &Arc<Memory>> {
+    current
+        .memories()
+        .filter(move |memory| memory.table.largest_sequence() > through)
+}
+
+/// The first entry from `place` on that is newer than `since` and changes something in one of `ranges`.
+fn first_touching<'m>(
+    table: &'m Memtable,
+    place: EntryOffset,
+    ranges: &[KeyRange<'_>],
+    (since, order): (SeqNo, &KeyOrder),
+) -> Option<MemtableEntry<'m>> {
+    let mut arrivals = table.arrivals(place);
+    arrivals.find(|entry| entry.sequence > since && touches(ranges, entry, order))
+}
+
+/// True when what the entry changes lies in one of `ranges`, which are ascending and apart.
+fn touches(ranges: &[KeyRange<'_>], entry: &MemtableEntry<'_>, order: &KeyOrder) -> bool {
+    let index = ranges.partition_point(|range| range.ends_before(entry.key, order));
+    ranges.get(index).is_some_and(|range| {
+        if entry.kind == EntryKind::RangeDelete {
+            // From the key up to the value.
+            !range.starts_at_or_behind(entry.value, order)
+        } else {
+            !range.starts_behind(entry.key, order)
+        }
+    })
+}
+
+/// Keys of one family that may not have been written after `since`.
+struct Keys<'a> {
+    family: &'a Family,
+    since: SeqNo,
+    access: ConflictAccess,
+}
+
+impl Keys<'_> {
+    fn check(
+        &self,
+        key: &[u8],
+        hash: u64,
+        current: &SuperVersion,
+        tables: &dyn NewerInTables,
+    ) -> Result<()> {
+        for memory in current.memories() {
+            self.check_memory(key, hash, memory)?;
+        }
+        let hash = self.family.order.has_hash().then_some(hash);
+        let newest = tables.newest(self.family, &current.version, (key, hash), self.since)?;
+        if newest.is_some_and(|newest| newest > self.since) {
+            return Err(conflict(key, self.family, self.access));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn check_memory(&self, key: &[u8], hash: u64, memory: &Memory) -> Result<()> {
+        if memory.table.largest_sequence() <= self.since {
+            return Ok(());
+        }
+        let hash = self.family.order.has_hash().then_some(hash);
+        match memory.table.latest_sequence(key, hash) {
+            Some(newest) if newest > self.since => Err(conflict(key, self.family, self.access)),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cold]
+fn conflict(key: &[u8], family: &Family, access: ConflictAccess) -> Error {
+    Error::from(Conflict::new(family.name(), key, access))
 }
 
 #[cfg(test)]

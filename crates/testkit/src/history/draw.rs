@@ -104,6 +104,7 @@ pub(super) fn transaction_options(random: &mut Random) -> TransactionOptions {
         } else {
             None
         },
+        ..TransactionOptions::default()
     }
 }
 

@@ -66,6 +66,7 @@ fn write_for_ever(db: &Db, families: &[(&str, ColumnFamily)], thread: usize) -> 
         let mut transaction = db.begin_with(TransactionOptions {
             isolation: IsolationLevel::Snapshot,
             sync: Some(plan::sync_mode(thread, number)),
+            ..TransactionOptions::default()
         })?;
         for (name, family) in handles(plan::families_of(thread, number)) {
             transaction.put(

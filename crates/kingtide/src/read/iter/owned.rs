@@ -5,7 +5,10 @@ use std::{any::Any, fmt, io, iter::FusedIterator, sync::Arc};
 use kingtide_base::{Cursor, StorageError, StorageResult, ValuePointer, ValueRef};
 
 use super::MvccCursor;
-use crate::{Error, Result};
+use crate::{
+    Error, Result,
+    read::{scan::Move, tracker::Tracker},
+};
 
 /// The merged cursor under an iterator. `MergeCursor<Box<dyn Cursor>>` fits here as well and saves a virtual call a step.
 pub(crate) type MergedSource = Box<dyn Cursor>;
@@ -55,6 +58,8 @@ pub struct Iter {
     /// The separated value of the shown key, once it was asked for.
     loaded: Option<Vec<u8>>,
     failed: Option<StorageError>,
+    /// Tells the transaction what is read, where its level asks for it.
+    tracker: Option<Tracker>,
 }
 
 impl fmt::Debug for Iter {
@@ -80,52 +85,62 @@ impl Iter {
             keep_alive,
             loaded: None,
             failed: None,
+            tracker: None,
         }
+    }
+
+    /// Notes every move from now on.
+    pub(crate) fn track_with(&mut self, tracker: Tracker) {
+        self.tracker = Some(tracker);
     }
 
     /// Goes to the first key; false when there is none.
     ///
     /// # Errors
-    /// `Io` or `Corruption` when storage fails.
+    /// `Io` or `Corruption` when storage fails; `MemoryLimit` when the transaction that made the iterator cannot remember
+    /// more reads.
     pub fn seek_to_first(&mut self) -> Result<bool> {
         let outcome = self.view.seek_to_first();
-        self.arrive(outcome)
+        self.arrive(outcome, Move::First)
     }
 
     /// Goes to the last key; false when there is none.
     ///
     /// # Errors
-    /// `Io` or `Corruption` when storage fails.
+    /// `Io` or `Corruption` when storage fails; `MemoryLimit` when the transaction that made the iterator cannot remember
+    /// more reads.
     pub fn seek_to_last(&mut self) -> Result<bool> {
         let outcome = self.view.seek_to_last();
-        self.arrive(outcome)
+        self.arrive(outcome, Move::Last)
     }
 
     /// Goes to the first key at or after `key`; false when there is none. A `key` before the lower bound means the
     /// lower bound.
     ///
     /// # Errors
-    /// `Io` or `Corruption` when storage fails.
+    /// `Io` or `Corruption` when storage fails; `MemoryLimit` when the transaction that made the iterator cannot remember
+    /// more reads.
     pub fn seek(&mut self, key: &[u8]) -> Result<bool> {
         let outcome = self.view.seek(key);
-        self.arrive(outcome)
+        self.arrive(outcome, Move::Seek(key))
     }
 
     /// Goes to the last key at or before `key`; false when there is none. A `key` at or behind the upper bound means
     /// the last key before the bound.
     ///
     /// # Errors
-    /// `Io` or `Corruption` when storage fails.
+    /// `Io` or `Corruption` when storage fails; `MemoryLimit` when the transaction that made the iterator cannot remember
+    /// more reads.
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<bool> {
         let outcome = self.view.seek_for_prev(key);
-        self.arrive(outcome)
+        self.arrive(outcome, Move::SeekForPrev(key))
     }
 
     /// Goes to the following key; false when there is none, and the iterator is not positioned then.
     ///
     /// # Errors
     /// `InvalidArgument` when the iterator is not positioned; `Io` or `Corruption` when storage fails, or failed since
-    /// the last seek.
+    /// the last seek; `MemoryLimit` when the transaction that made the iterator cannot remember more reads.
     #[expect(
         clippy::should_implement_trait,
         reason = "a cursor that lends keys and values cannot be a std iterator; `entries` is one"
@@ -134,19 +149,19 @@ impl Iter {
     pub fn next(&mut self) -> Result<bool> {
         self.check_positioned()?;
         let outcome = self.view.next();
-        self.arrive(outcome)
+        self.arrive(outcome, Move::Next)
     }
 
     /// Goes to the preceding key; false when there is none, and the iterator is not positioned then.
     ///
     /// # Errors
     /// `InvalidArgument` when the iterator is not positioned; `Io` or `Corruption` when storage fails, or failed since
-    /// the last seek.
+    /// the last seek; `MemoryLimit` when the transaction that made the iterator cannot remember more reads.
     #[inline]
     pub fn prev(&mut self) -> Result<bool> {
         self.check_positioned()?;
         let outcome = self.view.prev();
-        self.arrive(outcome)
+        self.arrive(outcome, Move::Prev)
     }
 
     /// True while the iterator is on a key.
@@ -213,14 +228,37 @@ impl Iter {
 
     /// Records how a move ended.
     #[inline]
-    fn arrive(&mut self, outcome: StorageResult<bool>) -> Result<bool> {
+    fn arrive(&mut self, outcome: StorageResult<bool>, how: Move<'_>) -> Result<bool> {
         self.loaded = None;
         match outcome {
             Ok(is_positioned) => {
                 self.failed = None;
+                if self.tracker.is_some() {
+                    self.track(how)?;
+                }
                 Ok(is_positioned)
             }
             Err(error) => Err(Error::from(duplicate(self.failed.insert(error)))),
+        }
+    }
+
+    /// Tells the transaction of a move. What cannot be noted is not shown.
+    fn track(&mut self, how: Move<'_>) -> Result<()> {
+        let shown = self.view.is_valid().then(|| self.view.key());
+        match self
+            .tracker
+            .as_mut()
+            .map(|tracker| tracker.note(how, shown))
+        {
+            None | Some(Ok(true)) => Ok(()),
+            Some(Ok(false)) => {
+                self.tracker = None;
+                Ok(())
+            }
+            Some(Err(error)) => {
+                self.view.lose_position();
+                Err(error)
+            }
         }
     }
 

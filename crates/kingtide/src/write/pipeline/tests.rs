@@ -8,8 +8,8 @@ use kingtide_format::Op;
 
 use super::*;
 use crate::{
-    ColumnFamily, Db, FamilyOptions, Options, SyncMode, family::testing, version::Version,
-    write::TableLookup,
+    ColumnFamily, Db, FamilyOptions, Options, SyncMode, family::testing, read::newer::Answering,
+    version::Version,
 };
 
 const PATH: &str = "/db";
@@ -241,7 +241,7 @@ fn validation_is_repeated_until_the_tables_stand_still() {
     for newest in [None, Some(SeqNo(10)), Some(SeqNo(11))] {
         let (pipeline, family) = pipeline();
         let looks = Cell::new(0);
-        let in_tables: &TableLookup<'_> = &|family, _, _, _| {
+        let tables = Answering(|family: &Family, _: &Version, _: (&[u8], _), _| {
             looks.set(looks.get() + 1);
             if looks.get() > 2 {
                 return Ok(newest);
@@ -249,10 +249,11 @@ fn validation_is_repeated_until_the_tables_stand_still() {
             let version = Arc::new(Version::empty(family.order.clone()));
             family.update(|current| current.with_version(version, None));
             Ok(None)
-        };
+        });
         let validation = Validation {
-            snapshot: SeqNo(10),
-            in_tables,
+            snapshot: Some(SeqNo(10)),
+            reads: None,
+            tables: &tables,
         };
         let mut writes = write_set(&family, b"key", b"v");
         let outcome = pipeline.commit(&mut writes, Durability::Kernel, Some(validation));
@@ -278,8 +279,9 @@ fn validation_is_repeated_until_the_tables_stand_still() {
 fn the_first_committer_wins() {
     let (pipeline, family) = pipeline();
     let at = |snapshot: u64| Validation {
-        snapshot: SeqNo(snapshot),
-        in_tables: &|_, _, _, _| Ok(None),
+        snapshot: Some(SeqNo(snapshot)),
+        reads: None,
+        tables: &Answering(|_: &Family, _: &Version, _: (&[u8], _), _| Ok(None)),
     };
     let commit = |snapshot: u64| {
         let mut writes = write_set(&family, b"key", b"v");

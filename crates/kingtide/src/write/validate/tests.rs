@@ -6,8 +6,10 @@ use kingtide_format::Op;
 
 use super::*;
 use crate::{
+    error::ErrorKind,
     family::testing::{family, small},
     memtable::MemtableSource,
+    read::newer::Answering,
 };
 
 /// Puts `key` as commit `sequence`.
@@ -54,13 +56,16 @@ fn writes(families: &[&Arc<Family>], key: &[u8]) -> WriteSet {
     writes
 }
 
-const NOT_IN_TABLES: &TableLookup<'static> = &|_, _, _, _| Ok(None);
-
 fn at(snapshot: u64) -> Validation<'static> {
     Validation {
-        snapshot: SeqNo(snapshot),
-        in_tables: NOT_IN_TABLES,
+        snapshot: Some(SeqNo(snapshot)),
+        reads: None,
+        tables: &Answering(|_: &Family, _: &Version, _: (&[u8], Option<u64>), _| Ok(None)),
     }
+}
+
+fn check<'a>(writes: &WriteSet, last: SeqNo, validation: Validation<'a>) -> Result<Checked<'a>> {
+    super::check(writes, (Places::note(validation), last), validation, None)
 }
 
 fn is_conflict<T>(outcome: Result<T>) -> bool {
@@ -109,16 +114,19 @@ fn a_later_commit_in_a_table_is_a_conflict() {
     let second = families[1].id;
     let asked = Cell::new(0);
     for (snapshot, is_expected) in [(4, true), (5, false), (6, false)] {
-        let in_tables: &TableLookup<'_> = &|family, version, (key, hash), newer_than| {
-            asked.set(asked.get() + 1);
-            assert_eq!(newer_than, SeqNo(snapshot));
-            assert_eq!(hash, family.order.hash(key));
-            assert!(version.is_empty());
-            Ok((family.id == second).then_some(SeqNo(5)))
-        };
+        let tables = Answering(
+            |family: &Family, version: &Version, (key, hash): (&[u8], _), newer_than| {
+                asked.set(asked.get() + 1);
+                assert_eq!(newer_than, SeqNo(snapshot));
+                assert_eq!(hash, family.order.hash(key));
+                assert!(version.is_empty());
+                Ok((family.id == second).then_some(SeqNo(5)))
+            },
+        );
         let validation = Validation {
-            snapshot: SeqNo(snapshot),
-            in_tables,
+            snapshot: Some(SeqNo(snapshot)),
+            reads: None,
+            tables: &tables,
         };
         let mine = writes(&[&families[0], &families[1]], b"key");
         assert_eq!(is_conflict(check(&mine, SeqNo(9), validation)), is_expected);
@@ -130,10 +138,13 @@ fn a_later_commit_in_a_table_is_a_conflict() {
 #[test]
 fn an_error_of_a_table_is_passed_on() {
     let family = family(1, small("memcmp"));
-    let in_tables: &TableLookup<'_> = &|_, _, _, _| Err(Error::new(ErrorKind::Corruption, "bad"));
+    let tables = Answering(|_: &Family, _: &Version, _: (&[u8], Option<u64>), _| {
+        Err(Error::new(ErrorKind::Corruption, "bad"))
+    });
     let validation = Validation {
-        snapshot: SeqNo(1),
-        in_tables,
+        snapshot: Some(SeqNo(1)),
+        reads: None,
+        tables: &tables,
     };
     let outcome = check(&writes(&[&family], b"key"), SeqNo(1), validation);
     assert!(outcome.is_err_and(|error| error.kind() == ErrorKind::Corruption));
@@ -180,4 +191,227 @@ fn a_flush_between_the_steps_is_stale() {
         recheck(&mine, &again, at(2)).expect("no conflict"),
         Recheck::Clean
     );
+}
+
+fn reads() -> ReadSet {
+    let mut reads = ReadSet::default();
+    reads.set_limit(1 << 20, 0);
+    reads
+}
+
+fn reading(snapshot: Option<u64>, reads: &ReadSet) -> Validation<'_> {
+    Validation {
+        snapshot: snapshot.map(SeqNo),
+        reads: Some(reads),
+        ..at(0)
+    }
+}
+
+fn access<T>(outcome: Result<T>) -> Option<ConflictAccess> {
+    outcome
+        .err()
+        .and_then(|error| error.conflict().map(|conflict| conflict.access))
+}
+
+/// Goal: keys and ranges that were read conflict with later commits and only with those, in both steps. Method: one
+/// commit before or after the snapshot, before or between the steps, in the active memtable or a sealed one.
+#[test]
+fn what_was_read_conflicts_with_later_commits() {
+    use std::ops::Bound::{Excluded, Included};
+    type Read = fn(&mut ReadSet, &Arc<Family>) -> Result<()>;
+    let cases: [(Read, _); 3] = [
+        (
+            |reads, family| reads.add_point(family, b"key"),
+            ConflictAccess::Read,
+        ),
+        (
+            |reads, family| reads.add_update(family, b"key", SeqNo(5)),
+            ConflictAccess::Update,
+        ),
+        (
+            |reads, family| {
+                let range = KeyRange {
+                    lower: Included(b"a"),
+                    upper: Excluded(b"m"),
+                };
+                reads.add_range(family, range)
+            },
+            ConflictAccess::Range,
+        ),
+    ];
+    for (read, expected) in cases {
+        for (key, sequence) in [(&b"key"[..], 5), (b"key", 6), (b"nobody's", 6)] {
+            for (is_between, is_sealed) in
+                [(false, false), (false, true), (true, false), (true, true)]
+            {
+                let family = family(1, small("memcmp"));
+                let mut reads = reads();
+                read(&mut reads, &family).expect("fits");
+                let validation = reading(Some(5), &reads);
+                commit(&family, 4, b"key");
+                let none = WriteSet::default();
+                let mut checked = None;
+                if is_between {
+                    checked = Some(check(&none, SeqNo(4), validation).expect("nothing newer"));
+                }
+                commit(&family, sequence, key);
+                if is_sealed {
+                    seal(&family);
+                }
+                let outcome = match checked {
+                    Some(checked) => recheck(&none, &checked, validation).map(drop),
+                    None => check(&none, SeqNo(sequence), validation).map(drop),
+                };
+                let is_conflict = sequence > 5 && key == b"key";
+                assert_eq!(
+                    access(outcome),
+                    is_conflict.then_some(expected),
+                    "{expected:?} {sequence} between {is_between} sealed {is_sealed}"
+                );
+            }
+        }
+    }
+}
+
+/// Goal: without a view for all reads, only reads for update are checked, each against what it saw.
+#[test]
+fn without_one_view_only_updates_are_checked() {
+    let family = family(1, small("memcmp"));
+    commit(&family, 3, b"key");
+    let mut reads = reads();
+    reads.add_point(&family, b"key").expect("fits");
+    reads.add_update(&family, b"key", SeqNo(3)).expect("fits");
+    let mine = writes(&[&family], b"key");
+    let validation = reading(None, &reads);
+    let checked = check(&mine, SeqNo(3), validation).expect("it saw the newest");
+    commit(&family, 4, b"key");
+    let outcome = recheck(&mine, &checked, validation);
+    assert_eq!(access(outcome), Some(ConflictAccess::Update));
+    reads.clear();
+    reads.set_limit(1 << 20, 0);
+    reads.add_point(&family, b"key").expect("fits");
+    check(&mine, SeqNo(4), reading(None, &reads)).expect("plain reads do not count");
+}
+
+/// Goal: when much has arrived, it is looked at outside the lock, but not for ever.
+#[test]
+fn much_that_arrived_is_looked_at_outside_the_lock() {
+    let mut options = small("memcmp");
+    options.write_buffer_bytes = 64 << 20;
+    let family = family(1, options);
+    let mut reads = reads();
+    let range = KeyRange {
+        lower: std::ops::Bound::Included(b"a"),
+        upper: std::ops::Bound::Included(b"b"),
+    };
+    reads.add_range(&family, range).expect("fits");
+    let validation = reading(Some(0), &reads);
+    let none = WriteSet::default();
+    let mut checked = check(&none, SeqNo(0), validation).expect("empty");
+    let mut sequence = 0;
+    let mut returns = 0;
+    let mut arrive = || {
+        for _ in 0..5000 {
+            sequence += 1;
+            commit(&family, sequence, b"other");
+        }
+        SeqNo(sequence)
+    };
+    loop {
+        let last = arrive();
+        if recheck(&none, &checked, validation).expect("other keys") == Recheck::Clean {
+            break;
+        }
+        returns += 1;
+        let again = (Places::note(validation), last);
+        checked = super::check(&none, again, validation, Some(checked)).expect("other keys");
+    }
+    assert_eq!(returns, RETURNS_MAX);
+}
+
+/// A small generator of numbers; its seed is printed with every failure.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// Goal: validation answers a conflict exactly when a commit after the snapshot, before or between the steps, touches a
+/// read. Method: random commits, seals and reads, few and many, under several orders, against a list of commits.
+#[test]
+fn validation_of_reads_agrees_with_a_list() {
+    let mut conflicts = 0;
+    for seed in 0..600 {
+        let mut random = Random(seed);
+        let order = ["memcmp", "reverse_memcmp", "case_insensitive"][random.below(3) as usize];
+        let family = family(1, small(order));
+        let key = |number: u64| [b'k', number as u8];
+        let mut commits: Vec<(u64, u64)> = Vec::new();
+        let mut sequence = 0;
+        let mut write = |random: &mut Random, count: u64| {
+            for _ in 0..count {
+                sequence += 1;
+                let number = random.below(200);
+                commit(&family, sequence, &key(number));
+                commits.push((sequence, number));
+                if random.below(12) == 0 {
+                    seal(&family);
+                }
+            }
+            sequence
+        };
+        let count = random.below(60);
+        let snapshot = write(&mut random, count);
+        let mut reads = reads();
+        let points: Vec<u64> = (0..random.below(30)).map(|_| random.below(200)).collect();
+        let ranges: Vec<(u64, u64)> = (0..random.below(4))
+            .map(|_| (random.below(200), random.below(200)))
+            .collect();
+        for point in &points {
+            reads.add_point(&family, &key(*point)).expect("fits");
+        }
+        for (lower, upper) in &ranges {
+            let (lower, upper) = (key(*lower), key(*upper));
+            let range = KeyRange {
+                lower: std::ops::Bound::Included(&lower),
+                upper: std::ops::Bound::Excluded(&upper),
+            };
+            reads.add_range(&family, range).expect("fits");
+        }
+        let count = random.below(6);
+        let last = write(&mut random, count);
+        let validation = reading(Some(snapshot), &reads);
+        let none = WriteSet::default();
+        let first = check(&none, SeqNo(last), validation);
+        let count = random.below(6);
+        let end = write(&mut random, count);
+        let second = first
+            .as_ref()
+            .ok()
+            .map(|checked| recheck(&none, checked, validation));
+        let compare = |left: u64, right: u64| family.order.compare(&key(left), &key(right));
+        let touches = |number: u64| {
+            points.iter().any(|point| compare(*point, number).is_eq())
+                || ranges.iter().any(|(lower, upper)| {
+                    compare(*lower, number).is_le() && compare(number, *upper).is_lt()
+                })
+        };
+        let expected = |through: u64| {
+            commits.iter().any(|(sequence, number)| {
+                (snapshot + 1..=through).contains(sequence) && touches(*number)
+            })
+        };
+        assert_eq!(is_conflict(first), expected(last), "seed {seed}, step 1");
+        if let Some(second) = second {
+            assert_eq!(is_conflict(second), expected(end), "seed {seed}, step 2");
+        }
+        conflicts += u64::from(expected(end));
+    }
+    assert!((100..500).contains(&conflicts), "{conflicts} conflicts");
 }
