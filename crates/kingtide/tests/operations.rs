@@ -558,3 +558,58 @@ fn the_limit_of_open_files_is_only_raised() {
         kingtide::raise_open_file_limit(0)
     );
 }
+
+/// Bytes of all files below `path`.
+fn bytes_below(path: &Path) -> u64 {
+    let entries = fs::read_dir(path).expect("a directory");
+    let bytes = entries.map(|entry| {
+        let entry = entry.expect("it can be listed");
+        match entry.file_type().expect("a type").is_dir() {
+            true => bytes_below(&entry.path()),
+            // A file that was listed may be gone by now.
+            false => entry.metadata().map_or(0, |metadata| metadata.len()),
+        }
+    });
+    bytes.sum()
+}
+
+/// Goal: a database that was emptied is small, without anybody asking for a compaction. Method: many keys, some with
+/// separated values, all deleted; what is left after `wait_idle`, log included.
+#[test]
+fn an_emptied_database_is_small() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let db = open(directory.path());
+    let settings = FamilyOptions {
+        write_buffer_bytes: 4 << 20,
+        ..small()
+    };
+    let family = db.create_family("f", settings).expect("a new name");
+    for batch in 0..100 {
+        let mut transaction = db.begin().expect("open");
+        for number in batch * 1000..(batch + 1) * 1000 {
+            let bytes = if number % 50 == 0 { 2000 } else { 100 };
+            transaction
+                .put(&family, &key(number), &vec![number as u8; bytes])
+                .expect("a put");
+        }
+        transaction.commit().expect("a commit");
+    }
+    for batch in 0..100 {
+        let mut transaction = db.begin().expect("open");
+        for number in batch * 1000..(batch + 1) * 1000 {
+            transaction.delete(&family, &key(number)).expect("a delete");
+        }
+        transaction.commit().expect("a commit");
+    }
+    db.wait_idle().expect("background work goes well");
+    let stats = db.family_stats(&family).expect("open");
+    assert_eq!((stats.entries, tables(&db, &family)), (0, 0), "{stats:?}");
+    let bytes = bytes_below(directory.path());
+    assert!(bytes < 2 << 20, "{bytes} bytes are left");
+    db.put(&family, b"k", b"v").expect("writing goes on");
+    db.close().expect("closes");
+    assert!(bytes_below(directory.path()) < 2 << 20);
+    let db = open(directory.path());
+    let family = db.family("f").expect("it was made");
+    assert_eq!(db.estimate_cardinality(&family).expect("open"), 1);
+}

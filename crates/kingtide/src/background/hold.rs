@@ -94,7 +94,10 @@ impl Background {
 
     /// True while a merge of the family is queued or runs.
     pub(crate) fn is_merging(&self, family: &Family) -> bool {
-        self.lock().is_busy(Task::Merge, family.id)
+        let queues = self.lock();
+        [Task::Merge, Task::Settle]
+            .into_iter()
+            .any(|task| queues.is_busy(task, family.id))
     }
 
     /// How much waits and runs.

@@ -40,6 +40,8 @@ pub(crate) enum Task {
     Flush,
     /// Merge tables as the policy wants.
     Merge,
+    /// Merge a family with many tombstones to the bottom.
+    Settle,
     /// Merge the runs of the active memtable.
     MergeRuns,
 }
@@ -48,6 +50,7 @@ pub(crate) enum Task {
 pub(super) struct Queues {
     flush: VecDeque<Arc<Family>>,
     merge: VecDeque<Arc<Family>>,
+    settle: VecDeque<Arc<Family>>,
     merge_runs: VecDeque<Arc<Family>>,
     /// What is being done, in no order.
     running: Vec<(Task, FamilyId)>,
@@ -63,6 +66,7 @@ impl Queues {
         match task {
             Task::Flush => &mut self.flush,
             Task::Merge => &mut self.merge,
+            Task::Settle => &mut self.settle,
             Task::MergeRuns => &mut self.merge_runs,
         }
     }
@@ -107,6 +111,7 @@ impl Queues {
 
     pub(super) fn forget_merges(&mut self) {
         self.merge.clear();
+        self.settle.clear();
     }
 
     /// True while such work on the family is queued or running.
@@ -114,6 +119,7 @@ impl Queues {
         let queue = match task {
             Task::Flush => &self.flush,
             Task::Merge => &self.merge,
+            Task::Settle => &self.settle,
             Task::MergeRuns => &self.merge_runs,
         };
         self.is_running(task, family) || queue.iter().any(|queued| queued.id == family)
@@ -128,14 +134,15 @@ impl Queues {
         };
         WorkCounts {
             flushes_queued: self.flush.len(),
-            merges_queued: self.merge.len(),
+            merges_queued: self.merge.len() + self.settle.len(),
             flushes_running: running(Task::Flush),
             merges_running: running(Task::Merge),
         }
     }
 
     fn is_idle(&self) -> bool {
-        self.running.is_empty() && self.flush.is_empty() && self.merge.is_empty()
+        let queues = [&self.flush, &self.merge, &self.settle];
+        self.running.is_empty() && queues.iter().all(|queue| queue.is_empty())
     }
 }
 
@@ -204,12 +211,18 @@ impl Background {
             )?;
         }
         for index in 0..mergers {
-            self.spawn(engine, &format!("kt-merge-{index}"), &[Task::Merge])?;
+            self.spawn(
+                engine,
+                &format!("kt-merge-{index}"),
+                &[Task::Merge, Task::Settle],
+            )?;
         }
         let keeper_engine = Arc::downgrade(engine);
+        let background = Arc::clone(self);
         let pipeline = Arc::clone(&engine.pipeline);
         let env = Arc::clone(&engine.env);
-        let body = Box::new(move || keeper::run(&pipeline, env.as_ref(), &keeper_engine));
+        let body =
+            Box::new(move || keeper::run(&pipeline, env.as_ref(), (&keeper_engine, &background)));
         self.keep(engine.env.spawn("kt-log", body))
     }
 
@@ -241,7 +254,7 @@ impl Background {
 
     /// Asks for work on `family`.
     pub(crate) fn schedule(&self, task: Task, family: &Arc<Family>) {
-        if task == Task::Merge && self.are_merges_stopped() {
+        if matches!(task, Task::Merge | Task::Settle) && self.are_merges_stopped() {
             return;
         }
         let mut queues = self.queues.lock();
@@ -324,6 +337,11 @@ impl Background {
                 }
                 Ok(())
             }
+            Task::Settle => {
+                self.settle(engine, family)?;
+                self.schedule_merge(family);
+                Ok(())
+            }
             Task::MergeRuns => {
                 let memory = Arc::clone(&family.load().active);
                 // All versions stay, dead ones too: a point read that is not registered as a snapshot may still be on
@@ -388,7 +406,10 @@ impl Background {
             if queues.is_stopping {
                 return Err(Error::new(ErrorKind::Closed, "the database is closed"));
             }
-            if !is_busy(Task::Flush) && !is_busy(Task::Merge) {
+            if ![Task::Flush, Task::Merge, Task::Settle]
+                .into_iter()
+                .any(is_busy)
+            {
                 return Ok(());
             }
             queues = self.idle.wait(queues);
@@ -402,7 +423,7 @@ impl Background {
             queues.is_stopping = true;
             self.stops_merges.store(true, Ordering::Relaxed);
             queues.flush.clear();
-            queues.merge.clear();
+            queues.forget_merges();
             queues.merge_runs.clear();
             self.work.notify_all();
             self.idle.notify_all();

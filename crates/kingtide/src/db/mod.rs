@@ -391,7 +391,9 @@ impl Db {
         Ok(())
     }
 
-    /// Waits until no flush and no merge is queued or running, and gives memory of empty memtables back.
+    /// Waits until no flush and no merge is queued or running. Has families that hold many tombstones compacted before,
+    /// as an idle database does by itself after a while, and gives back what nobody needs: the memory of empty memtables,
+    /// files of tables that were merged, and the room of the log if everything is in tables.
     ///
     /// # Errors
     /// The failure of background work that keeps failing; `Closed`.
@@ -402,8 +404,14 @@ impl Db {
                 self.shared.background.schedule(Task::Flush, &family);
             }
         }
+        self.shared.background.schedule_settling(self.engine());
         self.shared.background.wait_idle()?;
         self.engine().release_memory();
+        if !self.engine().options.read_only {
+            // Best effort: dead files and the log may stay longer than they need.
+            let _ = self.engine().sweep_files();
+            let _ = self.engine().shrink_log();
+        }
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 //! the rules that bind them together; the paths themselves are modules of their own.
 
 mod install;
+mod shrink;
 
 use std::sync::Arc;
 

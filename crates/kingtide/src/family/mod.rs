@@ -18,7 +18,7 @@ mod super_version;
 use std::{fmt, sync::Arc};
 
 use arc_swap::ArcSwap;
-use kingtide_base::{FamilyId, KeyOrder};
+use kingtide_base::{FamilyId, KeyOrder, SeqNo};
 use kingtide_env::sync::{
     Mutex,
     atomic::{AtomicBool, Ordering},
@@ -63,8 +63,19 @@ pub(crate) struct Family {
     pub(crate) busy_tables: Mutex<Vec<kingtide_base::FileId>>,
     /// Held by whoever puts another memtable in the place of a full one.
     pub(crate) rotating: Mutex<()>,
+    /// How the family stood when it was settled last; see `background/settle`.
+    pub(crate) settled: Mutex<Option<Settled>>,
     /// Held by the one flush of this family that runs.
     pub(crate) flushing: Mutex<()>,
+}
+
+/// What settling a family goes by: as long as neither changes, doing it again is of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settled {
+    /// The newest commit in it.
+    pub(crate) newest: SeqNo,
+    /// The oldest live snapshot.
+    pub(crate) oldest_snapshot: Option<SeqNo>,
 }
 
 /// How a family is made.
@@ -91,6 +102,7 @@ impl Family {
             dropped: AtomicBool::new(false),
             busy_tables: Mutex::new(Vec::new()),
             rotating: Mutex::new(()),
+            settled: Mutex::new(None),
             flushing: Mutex::new(()),
         }
     }

@@ -5,6 +5,7 @@
 //! | `order` | the commit lock, the visible watermark and group commit; checked by loom |
 //! | `pipeline` | one commit from the transaction's buffers to the log and the memtables |
 //! | `disk` | the room on the device that writes leave free |
+//! | `restart` | going on in a small segment when the log is empty |
 //! | `write_set` | the operations of one transaction, in log format from the first put |
 //! | `validate` | first committer wins: what was written or read may not have been written by others since |
 //! | `stall` | writers wait here when flushing falls behind |
@@ -12,6 +13,7 @@
 mod disk;
 mod order;
 mod pipeline;
+mod restart;
 mod stall;
 mod validate;
 mod write_set;

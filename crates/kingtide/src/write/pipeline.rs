@@ -315,7 +315,7 @@ impl Pipeline {
         })
     }
 
-    fn append_failed(
+    pub(super) fn append_failed(
         &self,
         mut state: kingtide_env::sync::MutexGuard<'_, OrderState<CommitLog>>,
         message: &str,
@@ -436,6 +436,16 @@ impl Pipeline {
     }
 
     fn add_blank(&self, bytes: u64) -> Result<()> {
+        let blank = self.make_blank(bytes)?;
+        self.order.lock().log.tail.add_blank(blank);
+        Ok(())
+    }
+
+    /// Makes a blank of about `bytes`, which is not part of the log yet.
+    ///
+    /// # Errors
+    /// As [`Pipeline::make_log_room`].
+    pub(super) fn make_blank(&self, bytes: u64) -> Result<Blank> {
         let slot = {
             let mut state = self.order.lock();
             let slot = state.log.next_slot;
@@ -452,8 +462,7 @@ impl Pipeline {
             bytes,
             sync,
         )?;
-        self.order.lock().log.tail.add_blank(blank);
-        Ok(())
+        Ok(blank)
     }
 
     /// Seals the memtable `full` of `family`, unless someone else did, and puts an empty one with room for `needed`
