@@ -9,6 +9,7 @@ mod hash;
 mod ids;
 mod kind;
 pub mod limits;
+mod ranges;
 
 pub use coding::{ByteReader, Truncated, write_bytes, write_varint};
 pub use comparator::{
@@ -19,3 +20,4 @@ pub use error::{Corruption, StorageError, StorageResult};
 pub use hash::{checksum, checksum_mix, key_hash};
 pub use ids::{FamilyId, FileId, Lsn, SegmentId, SeqNo};
 pub use kind::EntryKind;
+pub use ranges::{Fragment, Fragments, RangeTombstone, compare_ends, is_before_end};

@@ -170,6 +170,8 @@ mod tag {
     pub(super) const REMOVE_VALUE_FILE: u8 = 12;
     pub(super) const FLUSHED_THROUGH: u8 = 13;
     pub(super) const LOG_DURABLE: u8 = 14;
+    /// `ADD_TABLE` of a table with range deletes.
+    pub(super) const ADD_TABLE_WITH_RANGES: u8 = 15;
 }
 
 /// The batch as the payload of a frame. The caller keeps names, options, keys and levels within their limits; a reader
@@ -214,6 +216,7 @@ const fn tag_of(edit: &Edit) -> u8 {
         Edit::DropFamily { .. } => tag::DROP_FAMILY,
         Edit::RenameFamily { .. } => tag::RENAME_FAMILY,
         Edit::SetFamilyOptions { .. } => tag::SET_FAMILY_OPTIONS,
+        Edit::AddTable { meta, .. } if meta.range_deletes > 0 => tag::ADD_TABLE_WITH_RANGES,
         Edit::AddTable { .. } => tag::ADD_TABLE,
         Edit::RemoveTable { .. } => tag::REMOVE_TABLE,
         Edit::MoveTable { .. } => tag::MOVE_TABLE,
@@ -317,6 +320,11 @@ fn decode_edit(tag: u8, body: &mut ByteReader<'_>) -> Result<Edit, EditFault> {
             level: read_level(body)?,
             meta: read_table(body)?,
         },
+        tag::ADD_TABLE_WITH_RANGES => Edit::AddTable {
+            family: read_family(body)?,
+            level: read_level(body)?,
+            meta: read_table_with_ranges(body)?,
+        },
         tag::REMOVE_TABLE => Edit::RemoveTable {
             family: read_family(body)?,
             level: read_level(body)?,
@@ -394,6 +402,10 @@ fn write_table(body: &mut Vec<u8>, meta: &TableMeta) {
         write_varint(body, used.records);
         write_varint(body, used.bytes);
     }
+    if meta.range_deletes > 0 {
+        write_varint(body, meta.range_deletes);
+        body.push(u8::from(meta.is_largest_excluded));
+    }
 }
 
 fn read_table(body: &mut ByteReader<'_>) -> Result<TableMeta, EditFault> {
@@ -409,7 +421,24 @@ fn read_table(body: &mut ByteReader<'_>) -> Result<TableMeta, EditFault> {
         tombstones: body.varint()?,
         raw_bytes: body.varint()?,
         value_files: read_value_file_uses(body)?,
+        range_deletes: 0,
+        is_largest_excluded: false,
     })
+}
+
+/// As [`read_table`], for a table with range deletes.
+fn read_table_with_ranges(body: &mut ByteReader<'_>) -> Result<TableMeta, EditFault> {
+    let mut meta = read_table(body)?;
+    meta.range_deletes = body.varint()?;
+    meta.is_largest_excluded = match body.u8()? {
+        0 => false,
+        1 => true,
+        _ => return Err(EditFault::Rest(tag::ADD_TABLE_WITH_RANGES)),
+    };
+    match meta.range_deletes {
+        0 => Err(EditFault::Rest(tag::ADD_TABLE_WITH_RANGES)),
+        _ => Ok(meta),
+    }
 }
 
 fn read_value_file_uses(body: &mut ByteReader<'_>) -> Result<Vec<ValueFileUse>, EditFault> {

@@ -22,18 +22,22 @@ pub struct TableMeta {
     pub file_bytes: u64,
     /// The checksum that stands in the file's footer.
     pub footer_checksum: u64,
-    /// The smallest key.
+    /// The smallest key, or the start of a range delete before it.
     pub smallest: Vec<u8>,
-    /// The largest key.
+    /// The largest key, or the end of a range delete behind it.
     pub largest: Vec<u8>,
-    /// The smallest sequence number of an entry.
+    /// True when `largest` is the end of a range delete, which does not belong to the table any more.
+    pub is_largest_excluded: bool,
+    /// The smallest sequence number of an entry or range delete.
     pub sequence_min: SeqNo,
-    /// The largest sequence number of an entry.
+    /// The largest sequence number of an entry or range delete.
     pub sequence_max: SeqNo,
     /// Entries, all versions and tombstones counted.
     pub entries: u64,
     /// Entries that are tombstones.
     pub tombstones: u64,
+    /// Range deletes: the numbers of all fragments. They are not among the entries.
+    pub range_deletes: u64,
     /// Bytes of keys and values as users wrote them, separated values included.
     pub raw_bytes: u64,
     /// The value files it points to, by ascending id.

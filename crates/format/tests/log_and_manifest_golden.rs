@@ -134,6 +134,8 @@ fn table(file: u64, smallest: &[u8], largest: &[u8]) -> TableMeta {
         sequence_max: SeqNo(40),
         entries: 100,
         tombstones: 3,
+        range_deletes: 0,
+        is_largest_excluded: false,
         raw_bytes: 20_000,
         value_files: vec![ValueFileUse {
             file: FileId(5),

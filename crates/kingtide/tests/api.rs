@@ -98,6 +98,7 @@ fn snapshots_and_transactions_keep_their_view() {
     let repeatable = db
         .begin_with(TransactionOptions {
             isolation: IsolationLevel::Snapshot,
+            sync: None,
             ..TransactionOptions::default()
         })
         .unwrap();

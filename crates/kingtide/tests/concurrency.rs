@@ -35,6 +35,7 @@ fn amount(value: &[u8]) -> u64 {
 fn snapshot_options() -> TransactionOptions {
     TransactionOptions {
         isolation: IsolationLevel::Snapshot,
+        sync: None,
         ..TransactionOptions::default()
     }
 }

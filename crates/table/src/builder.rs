@@ -9,10 +9,15 @@ use std::io;
 use std::sync::Arc;
 
 use kingtide_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use kingtide_base::{EntryRef, FileId, KeyOrder, SeqNo, StorageError, StorageResult, ValueRef};
+use kingtide_base::{
+    EntryRef, FileId, Fragments, KeyOrder, SeqNo, StorageError, StorageResult, ValueRef,
+};
 use kingtide_env::File;
 use kingtide_format::block::{BlockKind, BlockPlace, DataBlockBuilder, write_section};
-use kingtide_format::klog::{IndexBuilder, KlogFooter, encode_properties, shortest_separator};
+use kingtide_format::klog::{
+    IndexBuilder, KLOG_VERSION, KLOG_VERSION_PLAIN, KlogFooter, encode_properties,
+    shortest_separator,
+};
 use kingtide_format::{CodecId, TableMeta, ValueFileUse};
 
 use crate::names::{damaged, klog_path};
@@ -46,6 +51,7 @@ pub struct TableBuilder {
     /// What is known so far; `file_bytes`, `footer_checksum`, `largest` and `value_files` come at the end.
     meta: TableMeta,
     value_files: BTreeMap<FileId, (u64, u64)>,
+    ranges: Fragments,
     separator: Vec<u8>,
     /// The last entry, for the check of the order in debug builds.
     previous: Option<(Vec<u8>, SeqNo)>,
@@ -85,14 +91,17 @@ impl TableBuilder {
                 footer_checksum: 0,
                 smallest: Vec::new(),
                 largest: Vec::new(),
+                is_largest_excluded: false,
                 sequence_min: SeqNo::MAX,
                 sequence_max: SeqNo::ZERO,
                 entries: 0,
                 tombstones: 0,
+                range_deletes: 0,
                 raw_bytes: 0,
                 value_files: Vec::new(),
             },
             value_files: BTreeMap::new(),
+            ranges: Fragments::default(),
             separator: Vec::new(),
             previous: None,
         }
@@ -128,6 +137,12 @@ impl TableBuilder {
         Ok(())
     }
 
+    /// Gives the table its range deletes, which the caller has cut to its keys; each has an end. They may begin before the
+    /// first entry and end behind the last.
+    pub fn set_ranges(&mut self, ranges: Fragments) {
+        self.ranges = ranges;
+    }
+
     /// What the file would be long now, roughly, in bytes.
     #[must_use]
     pub fn file_bytes_estimate(&self) -> u64 {
@@ -146,8 +161,9 @@ impl TableBuilder {
     /// When writing or syncing fails; the file is then unusable.
     pub fn finish(mut self) -> StorageResult<TableMeta> {
         self.meta.largest = self.block.last_key().to_vec();
+        widen_by_ranges(&mut self.meta, &self.ranges, &self.settings.order);
         self.cut_block(None)?;
-        if self.meta.entries == 0 {
+        if self.meta.entries == 0 && self.ranges.is_empty() {
             self.meta.sequence_min = SeqNo::ZERO;
         }
         let uses = std::mem::take(&mut self.value_files);
@@ -162,7 +178,7 @@ impl TableBuilder {
         let (blocks, codec) = (self.index.blocks(), self.settings.codec);
         let index = std::mem::take(&mut self.index).finish();
         let filter = self.filter.take().map(FilterBuilder::finish);
-        let properties = encode_properties(&self.meta, self.settings.order.name());
+        let properties = encode_properties(&self.meta, self.settings.order.name(), &self.ranges);
 
         let (index_offset, index_checksum) = self.section(BlockKind::Index, codec, &index)?;
         let (filter_offset, filter_checksum) = match filter {
@@ -181,6 +197,10 @@ impl TableBuilder {
             properties_checksum,
             blocks,
             codec,
+            version: match self.ranges.is_empty() {
+                true => KLOG_VERSION_PLAIN,
+                false => KLOG_VERSION,
+            },
         };
         let (bytes, sum) = footer.encode(self.meta.file, self.output.position());
         self.output.buffer().extend_from_slice(&bytes);
@@ -281,4 +301,28 @@ impl TableBuilder {
         key.extend_from_slice(entry.key);
         *sequence = entry.sequence;
     }
+}
+
+/// Widens what `meta` knows of the keys and numbers of the entries by the range deletes beside them.
+pub(crate) fn widen_by_ranges(meta: &mut TableMeta, ranges: &Fragments, order: &KeyOrder) {
+    let (Some(first), Some(last)) = (ranges.list().first(), ranges.list().last()) else {
+        return;
+    };
+    let has_entries = meta.entries > 0;
+    if !has_entries || order.compare(&first.start, &meta.smallest).is_lt() {
+        meta.smallest = first.start.to_vec();
+    }
+    if !has_entries || order.compare(&last.end, &meta.largest).is_gt() {
+        meta.largest = last.end.to_vec();
+        // The successor of the longest key is too long for a key: then that key itself is the largest.
+        meta.is_largest_excluded = last.end.len() <= KEY_BYTES_MAX;
+        meta.largest.truncate(KEY_BYTES_MAX);
+    }
+    meta.sequence_min = meta.sequence_min.min(ranges.oldest());
+    meta.sequence_max = meta.sequence_max.max(ranges.newest());
+    let numbers = ranges
+        .list()
+        .iter()
+        .map(|fragment| fragment.sequences().len());
+    meta.range_deletes = numbers.sum::<usize>() as u64;
 }

@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use kingtide_base::{FileId, StorageError, StorageResult, Truncated};
+use kingtide_base::{FileId, Fragment, StorageError, StorageResult, Truncated};
 use kingtide_env::File;
 use kingtide_format::TableMeta;
 use kingtide_format::block::{BlockFault, BlockKind, BlockPlace, open_section};
 use kingtide_format::klog::{
-    FOOTER_READ_BYTES, KLOG_FOOTER_BYTES, KLOG_VERSION, KlogFooter, TailFault, decode_properties,
+    FOOTER_READ_BYTES, KLOG_FOOTER_BYTES, KLOG_VERSION, KLOG_VERSION_PLAIN, KlogFooter, TailFault,
+    decode_properties,
 };
 
 use crate::names::damaged;
@@ -22,6 +23,8 @@ pub(crate) struct Sections {
     pub(crate) filter: Option<Vec<u8>>,
     pub(crate) order_name: String,
     pub(crate) meta: TableMeta,
+    /// The range deletes, not yet checked against the order.
+    pub(crate) ranges: Vec<Fragment>,
 }
 
 /// What a table says about itself, for rebuilding a manifest: the name of its order, and the meta with which
@@ -91,18 +94,22 @@ impl Sections {
         let properties_range = footer.properties_offset..footer_offset;
         let sum = footer.properties_checksum;
         let properties = open(BlockKind::Properties, properties_range, sum)?;
-        let (order_name, mut meta) =
-            decode_properties(&properties, file_id).map_err(|Truncated| {
-                StorageError::malformed(name, footer.properties_offset, "properties")
-            })?;
+        let malformed = || StorageError::malformed(name, footer.properties_offset, "properties");
+        let properties =
+            decode_properties(&properties, file_id).map_err(|Truncated| malformed())?;
+        let mut meta = properties.meta;
+        if meta.range_deletes > 0 && footer.version == KLOG_VERSION_PLAIN {
+            return Err(malformed());
+        }
         meta.file_bytes = file_bytes;
         meta.footer_checksum = footer_checksum;
         Ok(Self {
             footer,
             index,
             filter,
-            order_name,
+            order_name: properties.order_name,
             meta,
+            ranges: properties.ranges,
         })
     }
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use kingtide_base::{KeyOrder, SeqNo, StorageError, StorageResult, Truncated};
+use kingtide_base::{Fragments, KeyOrder, SeqNo, StorageError, StorageResult, Truncated};
 use kingtide_collections::{BlockCache, Filter, prefetch_bytes};
 use kingtide_env::File;
 use kingtide_format::TableMeta;
@@ -27,6 +27,7 @@ pub struct Table {
     pub(crate) order: KeyOrder,
     pub(crate) fences: Fences,
     pub(crate) filter: Option<Filter>,
+    pub(crate) ranges: Arc<Fragments>,
     pub(crate) footer: KlogFooter,
 }
 
@@ -76,6 +77,9 @@ impl Table {
             );
             return Err(StorageError::malformed(name, properties_offset, what));
         }
+        let ranges = Fragments::from_list(&order, sections.ranges).ok_or_else(|| {
+            StorageError::malformed(&*name, properties_offset, "range deletes out of order")
+        })?;
         let index_offset = sections.footer.index_offset;
         let fences = Fences::decode(&sections.index, &order)
             .map_err(|Truncated| StorageError::malformed(&*name, index_offset, "index"))?;
@@ -100,11 +104,13 @@ impl Table {
             order,
             fences,
             filter,
+            ranges: Arc::new(ranges),
             footer: sections.footer,
         })
     }
 
-    /// The newest version of `key` with a sequence number of at most `snapshot`, of any kind, expired or not.
+    /// The newest version of `key` with a sequence number of at most `snapshot`, of any kind, expired or not, hidden by a
+    /// range delete or not.
     /// `hash` is the hash of the key by the family's order; without it the filter is not asked.
     ///
     /// # Errors
@@ -146,6 +152,23 @@ impl Table {
         Ok(None)
     }
 
+    /// The sequence number of the newest range delete of this table over `key` that `snapshot` sees; 0 when there is none.
+    /// Versions of the key with smaller numbers are hidden, wherever they are.
+    #[inline]
+    #[must_use]
+    pub fn range_cover(&self, key: &[u8], snapshot: SeqNo) -> SeqNo {
+        if self.ranges.is_empty() {
+            return SeqNo::ZERO;
+        }
+        self.ranges.cover(&self.order, key, snapshot)
+    }
+
+    /// The range deletes of this table.
+    #[must_use]
+    pub fn ranges(&self) -> &Arc<Fragments> {
+        &self.ranges
+    }
+
     /// Asks the processor to fetch what a read of a key with this hash looks at first.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
@@ -169,7 +192,7 @@ impl Table {
     pub fn memory_bytes(&self) -> usize {
         let filter = self.filter.as_ref().map_or(0, Filter::memory_bytes);
         let keys = self.meta.smallest.len() + self.meta.largest.len();
-        size_of::<Self>() + self.fences.memory_bytes() + filter + keys
+        size_of::<Self>() + self.fences.memory_bytes() + self.ranges.memory_bytes() + filter + keys
     }
 
     /// What the manifest records about the table.

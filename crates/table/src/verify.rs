@@ -3,10 +3,11 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use kingtide_base::{FileId, SeqNo, StorageError, StorageResult, ValueRef};
+use kingtide_base::{FileId, Fragments, SeqNo, StorageError, StorageResult, ValueRef};
 use kingtide_format::block::{BlockFault, DataBlock};
 use kingtide_format::{TableMeta, ValueFileUse};
 
+use crate::builder::widen_by_ranges;
 use crate::sections::Sections;
 use crate::table::Table;
 
@@ -30,10 +31,12 @@ impl Table {
             meta: TableMeta {
                 smallest: Vec::new(),
                 largest: Vec::new(),
+                is_largest_excluded: false,
                 sequence_min: SeqNo::MAX,
                 sequence_max: SeqNo::ZERO,
                 entries: 0,
                 tombstones: 0,
+                range_deletes: 0,
                 raw_bytes: 0,
                 value_files: Vec::new(),
                 ..self.meta.clone()
@@ -57,7 +60,9 @@ impl Table {
         }
         // The sections were verified when the table was opened; the file may have changed since.
         let sections = Sections::read(&*self.file, &self.name, self.meta.file)?;
-        if walk.finish() != sections.meta || sections.footer != self.footer {
+        let ranges = Fragments::from_list(&self.order, sections.ranges);
+        let is_same = ranges.is_some_and(|ranges| ranges == *self.ranges);
+        if !is_same || walk.finish(self) != sections.meta || sections.footer != self.footer {
             return Err(StorageError::malformed(
                 &*self.name,
                 sections.footer.properties_offset,
@@ -131,11 +136,12 @@ impl Walk {
         Ok(())
     }
 
-    fn finish(mut self) -> TableMeta {
-        if self.meta.entries == 0 {
+    fn finish(mut self, table: &Table) -> TableMeta {
+        if self.meta.entries == 0 && table.ranges.is_empty() {
             self.meta.sequence_min = SeqNo::ZERO;
         }
         self.meta.largest = self.key;
+        widen_by_ranges(&mut self.meta, &table.ranges, &table.order);
         self.meta.value_files = self
             .value_files
             .into_iter()

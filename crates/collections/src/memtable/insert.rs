@@ -27,7 +27,7 @@ const GROUP_OPERATIONS: usize = 16;
 
 /// What the one writer owns.
 pub(super) struct Writer {
-    arena: ArenaWriter,
+    pub(super) arena: ArenaWriter,
     /// The list that takes entries: the youngest of the sources that are lists.
     list: Arc<SkipList>,
     /// The place of the last mark.
@@ -150,7 +150,7 @@ impl Memtable {
     }
 
     /// Accounts for a commit of `count` operations.
-    fn count(&self, sequence: SeqNo, count: usize) {
+    pub(super) fn count(&self, sequence: SeqNo, count: usize) {
         // Relaxed: numbers for accounting, written only under the writer lock.
         let entries = self.entries.load(Ordering::Relaxed);
         if entries == 0 {

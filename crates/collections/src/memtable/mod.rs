@@ -21,11 +21,13 @@
 //! | `sources` | the list of runs and skip lists, growing while it is read |
 //! | `cursor` | walking one source |
 //! | `merge` | which sources to merge, and the exchange |
+//! | `ranges` | range tombstones: a chain through the arena, and the fragments that readers share |
 
 mod arrivals;
 mod cursor;
 mod insert;
 mod merge;
+mod ranges;
 mod sources;
 
 use std::{fmt, sync::Arc};
@@ -44,6 +46,7 @@ use crate::{
 
 use arrivals::Marks;
 use insert::Writer;
+use ranges::RangeDeletes;
 use sources::{Source, SourceList};
 
 /// A published entry of a memtable.
@@ -88,6 +91,7 @@ pub struct Memtable {
     index: Option<HashIndex>,
     sources: SourceList,
     marks: Marks,
+    ranges: RangeDeletes,
     writer: Mutex<Writer>,
     /// Held by whoever merges, so that there is one.
     merging: Mutex<()>,
@@ -141,6 +145,7 @@ impl Memtable {
             arena,
             index,
             sources: SourceList::new(Source::List(Arc::clone(&list))),
+            ranges: RangeDeletes::new(),
             writer: Mutex::new(Writer::new(arena_writer, list)),
             merging: Mutex::new(()),
             spare_list: Mutex::new(None),
@@ -174,8 +179,8 @@ impl Memtable {
         }
     }
 
-    /// The newest version of `key` with a sequence number of at most `snapshot`. `hash` is the key's by the family's
-    /// order; without it, it is computed where it is of use.
+    /// The newest version of `key` with a sequence number of at most `snapshot`, hidden by a range delete or not. `hash`
+    /// is the key's by the family's order; without it, it is computed where it is of use.
     #[must_use]
     pub fn get(&self, key: &[u8], hash: Option<u64>, snapshot: SeqNo) -> Option<MemtableEntry<'_>> {
         let Some(index) = &self.index else {
@@ -218,11 +223,15 @@ impl Memtable {
         self.arena.entry(offset)
     }
 
-    /// The sequence number of the newest version of `key`, visible or not, for conflict checks. `hash` as for
-    /// [`Memtable::get`].
+    /// The sequence number of the newest version of `key`, or of the newest range delete over it, visible or not, for
+    /// conflict checks. `hash` as for [`Memtable::get`].
     #[must_use]
     pub fn latest_sequence(&self, key: &[u8], hash: Option<u64>) -> Option<SeqNo> {
-        self.get(key, hash, SeqNo::MAX).map(|entry| entry.sequence)
+        let version = self.get(key, hash, SeqNo::MAX).map(|entry| entry.sequence);
+        match self.range_cover(key, SeqNo::MAX) {
+            SeqNo::ZERO => version,
+            cover => version.max(Some(cover)),
+        }
     }
 
     /// One cursor for each source, newer sources first. Together they see everything that was inserted before the call;
@@ -260,10 +269,11 @@ impl Memtable {
         self.arena.published_bytes()
     }
 
-    /// Entries inserted so far, all versions counted.
+    /// Entries inserted so far, all versions and range deletes counted.
     #[must_use]
     pub fn entries(&self) -> usize {
-        // Relaxed, as for the sequence numbers below: for accounting; nothing is read on its strength.
+        // Relaxed, as for the sequence numbers below: a reader that sees a commit, through the visible number, sees these
+        // as they were after it; more is asked of them by nobody.
         self.entries.load(Ordering::Relaxed)
     }
 

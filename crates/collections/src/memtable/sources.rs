@@ -138,11 +138,11 @@ impl SourceList {
 
 /// A value that is replaced while others read it.
 #[cfg(not(loom))]
-struct Shared<T>(arc_swap::ArcSwap<T>);
+pub(super) struct Shared<T>(arc_swap::ArcSwap<T>);
 
 #[cfg(not(loom))]
 impl<T> Shared<T> {
-    fn new(value: T) -> Self {
+    pub(super) fn new(value: T) -> Self {
         Self(arc_swap::ArcSwap::from_pointee(value))
     }
 
@@ -150,27 +150,34 @@ impl<T> Shared<T> {
         read(&self.0.load())
     }
 
-    fn set(&self, value: T) {
+    pub(super) fn get(&self) -> Arc<T> {
+        self.0.load_full()
+    }
+
+    pub(super) fn set(&self, value: T) {
         self.0.store(Arc::new(value));
     }
 }
 
 /// As above, of parts that loom knows.
 #[cfg(loom)]
-struct Shared<T>(kingtide_env::sync::Mutex<Arc<T>>);
+pub(super) struct Shared<T>(kingtide_env::sync::Mutex<Arc<T>>);
 
 #[cfg(loom)]
 impl<T> Shared<T> {
-    fn new(value: T) -> Self {
+    pub(super) fn new(value: T) -> Self {
         Self(kingtide_env::sync::Mutex::new(Arc::new(value)))
     }
 
     fn with<R>(&self, read: impl FnOnce(&T) -> R) -> R {
-        let value = Arc::clone(&self.0.lock());
-        read(&value)
+        read(&self.get())
     }
 
-    fn set(&self, value: T) {
+    pub(super) fn get(&self) -> Arc<T> {
+        Arc::clone(&self.0.lock())
+    }
+
+    pub(super) fn set(&self, value: T) {
         *self.0.lock() = Arc::new(value);
     }
 }

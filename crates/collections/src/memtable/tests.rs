@@ -161,7 +161,8 @@ fn arrivals_are_what_came_in_order() {
         let mut came: Vec<(Vec<u8>, SeqNo)> = Vec::new();
         let mut tails = vec![(Memtable::START, 0)];
         for sequence in 1..300 {
-            let count = 1 + random.below(if random.chance(10) { 60 } else { 4 });
+            let bound = if random.chance(10) { 60 } else { 4 };
+            let count = 1 + random.below(bound);
             let batch = batch(&mut random, 100, count, sequence);
             let run = (batch.len() >= 32).then(|| run_of(&order, &batch));
             memtable

@@ -36,6 +36,8 @@ fn table() -> impl Strategy<Value = TableMeta> {
             sequence_max: SeqNo(max),
             entries,
             tombstones,
+            range_deletes: entries % 3,
+            is_largest_excluded: entries % 3 == 2,
             raw_bytes,
             value_files: uses
                 .into_iter()
@@ -159,7 +161,7 @@ proptest! {
 fn each_rule_has_its_fault() {
     let fault = |bytes: &[u8]| decode_edits(bytes).expect_err("refused");
     assert_eq!(fault(&[tag::NEXT_FILE_ID]), EditFault::Truncated);
-    assert_eq!(fault(&[15, 0]), EditFault::UnknownTag(15));
+    assert_eq!(fault(&[16, 0]), EditFault::UnknownTag(16));
     assert_eq!(fault(&[0, 0]), EditFault::UnknownTag(0));
     assert_eq!(fault(&[tag::NEXT_FILE_ID, 2, 1, 1]), EditFault::Rest(1));
     assert_eq!(fault(&[tag::RENAME_FAMILY, 3, 1, 1, 0xff]), EditFault::Text);

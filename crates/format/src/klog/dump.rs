@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use kingtide_base::{FileId, ValueRef};
 
-use super::{IndexReader, KLOG_FOOTER_BYTES, KlogFooter, TailFault, decode_properties};
+use super::{IndexReader, KLOG_FOOTER_BYTES, KlogFooter, Properties, TailFault, decode_properties};
 use crate::block::{Annotated, BlockKind, BlockPlace, DataBlock, open_section, readable};
 
 /// Every byte of the klog file `bytes` in hex with its meaning, and the entries. Faults are shown where they are; after
@@ -64,13 +64,34 @@ pub fn dump_klog(bytes: &[u8], file: FileId) -> String {
     out.field(payload_at..end, "payload");
     match section(properties_at..end, BlockKind::Properties) {
         Ok((payload, _)) => match decode_properties(&payload, file) {
-            Ok((order, meta)) => out.remark(&format!("order {order}, {meta:?}")),
+            Ok(properties) => dump_properties(&mut out, &properties),
             Err(_) => out.remark("FAULT: properties"),
         },
         Err(fault) => out.fault(&fault),
     }
     dump_footer(&mut out, end, &footer);
     out.finish()
+}
+
+fn dump_properties(out: &mut Annotated<'_>, properties: &Properties) {
+    let Properties {
+        order_name,
+        meta,
+        ranges,
+    } = properties;
+    out.remark(&format!("order {order_name}, {meta:?}"));
+    for fragment in ranges {
+        let numbers: Vec<String> = fragment
+            .sequences()
+            .map(|number| number.to_string())
+            .collect();
+        out.remark(&format!(
+            "range delete from {} to {} sequence {}",
+            readable(&fragment.start),
+            readable(&fragment.end),
+            numbers.join(" ")
+        ));
+    }
 }
 
 fn dump_data(out: &mut Annotated<'_>, bytes: &[u8], file: FileId, index: &[u8]) {

@@ -15,9 +15,11 @@ use kingtide_base::{ByteReader, FileId, Truncated, checksum, checksum_mix};
 use crate::CodecId;
 use crate::block::BlockFault;
 
-/// The newest version of klog files that this build reads, and the one it writes.
-pub const KLOG_VERSION: u32 = 1;
-/// The length of the footer of version 1 in bytes.
+/// The newest version of klog files that this build reads; it writes it for tables with range deletes.
+pub const KLOG_VERSION: u32 = 2;
+/// The version of tables without range deletes.
+pub const KLOG_VERSION_PLAIN: u32 = 1;
+/// The length of the footer in bytes.
 pub const KLOG_FOOTER_BYTES: usize = 88;
 /// The most bytes a footer of any version may have: what a reader fetches from the end of the file.
 pub const FOOTER_READ_BYTES: usize = 4096;
@@ -45,17 +47,22 @@ impl From<BlockFault> for TailFault {
 pub struct Tail {
     /// The last 8 bytes of the file.
     pub magic: [u8; 8],
-    /// The version that is written, and the newest that is read.
+    /// The newest version that is read.
     pub version: u32,
-    /// The length of the footer of that version.
+    /// The length of the footer of all versions up to that one.
     pub footer_bytes: usize,
 }
 
-/// Completes a footer whose fields are in `footer`; its checksum.
-pub fn seal_tail(footer: &mut Vec<u8>, tail: &Tail, file: FileId, offset: u64) -> u64 {
+/// Completes a footer of `version` whose fields are in `footer`; its checksum.
+pub fn seal_tail(
+    footer: &mut Vec<u8>,
+    (tail, version): (&Tail, u32),
+    file: FileId,
+    offset: u64,
+) -> u64 {
     let mut covered = footer.clone();
     let mut rest = Vec::with_capacity(16);
-    rest.extend_from_slice(&tail.version.to_le_bytes());
+    rest.extend_from_slice(&version.to_le_bytes());
     rest.extend_from_slice(&(tail.footer_bytes as u32).to_le_bytes());
     rest.extend_from_slice(&tail.magic);
     covered.extend_from_slice(&rest);
@@ -66,7 +73,8 @@ pub fn seal_tail(footer: &mut Vec<u8>, tail: &Tail, file: FileId, offset: u64) -
     sum
 }
 
-/// Verifies the footer at the end of `bytes` (the end of a file of `file_bytes` bytes); its fields and its checksum.
+/// Verifies the footer at the end of `bytes` (the end of a file of `file_bytes` bytes); its fields, its checksum and its
+/// version.
 ///
 /// # Errors
 /// [`TailFault::Newer`] for an intact footer of a newer version, [`TailFault::Damaged`] for anything else.
@@ -75,7 +83,7 @@ pub fn open_tail<'a>(
     tail: &Tail,
     file: FileId,
     file_bytes: u64,
-) -> Result<(&'a [u8], u64), TailFault> {
+) -> Result<(&'a [u8], u64, u32), TailFault> {
     const SHORT: BlockFault = BlockFault::malformed("file too short for its footer");
     let (_, end) = bytes.split_last_chunk::<TAIL_BYTES>().ok_or(SHORT)?;
     let mut reader = ByteReader::new(end);
@@ -108,10 +116,10 @@ pub fn open_tail<'a>(
     if version > tail.version {
         return Err(TailFault::Newer(version));
     }
-    if version != tail.version || length != tail.footer_bytes {
+    if version == 0 || length != tail.footer_bytes {
         return Err(BlockFault::malformed("footer of an unknown version").into());
     }
-    Ok((fields, expected))
+    Ok((fields, expected, version))
 }
 
 /// What the footer says: where the sections are (each ends where the next begins, the last at the footer) and their
@@ -134,6 +142,8 @@ pub struct KlogFooter {
     pub blocks: u32,
     /// The codec that blocks were to be compressed with; each block says what it uses.
     pub codec: CodecId,
+    /// [`KLOG_VERSION_PLAIN`], or [`KLOG_VERSION`] when the properties tell of range deletes.
+    pub version: u32,
 }
 
 impl KlogFooter {
@@ -162,7 +172,7 @@ impl KlogFooter {
         target.extend_from_slice(&[self.codec as u8, 0, 0, 0]);
         // The codec's parameter: reserved for where a dictionary lies.
         target.extend_from_slice(&0_u64.to_le_bytes());
-        let sum = seal_tail(&mut target, &Self::TAIL, file, offset);
+        let sum = seal_tail(&mut target, (&Self::TAIL, self.version), file, offset);
         (target, sum)
     }
 
@@ -171,8 +181,8 @@ impl KlogFooter {
     /// # Errors
     /// As [`open_tail`]; also when the sections are not in order.
     pub fn decode(bytes: &[u8], file: FileId, file_bytes: u64) -> Result<(Self, u64), TailFault> {
-        let (fields, sum) = open_tail(bytes, &Self::TAIL, file, file_bytes)?;
-        let footer = Self::decode_fields(fields)
+        let (fields, sum, version) = open_tail(bytes, &Self::TAIL, file, file_bytes)?;
+        let footer = Self::decode_fields(fields, version)
             .map_err(|Truncated| BlockFault::malformed("fields of the footer"))?;
         let end = file_bytes - KLOG_FOOTER_BYTES as u64;
         let ordered = footer.index_offset < footer.filter_offset
@@ -184,7 +194,7 @@ impl KlogFooter {
         Ok((footer, sum))
     }
 
-    fn decode_fields(fields: &[u8]) -> Result<Self, Truncated> {
+    fn decode_fields(fields: &[u8], version: u32) -> Result<Self, Truncated> {
         let mut reader = ByteReader::new(fields);
         let footer = Self {
             index_offset: reader.u64()?,
@@ -195,6 +205,7 @@ impl KlogFooter {
             properties_checksum: reader.u64()?,
             blocks: reader.u32()?,
             codec: CodecId::from_byte(reader.u8()?).ok_or(Truncated)?,
+            version,
         };
         let reserved = reader.rest();
         if reserved.iter().any(|byte| *byte != 0) {

@@ -1,6 +1,6 @@
 //! Index, properties and footer against truncated and changed input.
 
-use kingtide_base::{FileId, SeqNo};
+use kingtide_base::{FileId, Fragments, KeyOrder, RangeTombstone, SeqNo};
 
 use super::*;
 use crate::{CodecId, TableMeta, ValueFileUse};
@@ -16,6 +16,8 @@ fn meta() -> TableMeta {
         sequence_max: SeqNo::MAX,
         entries: 12,
         tombstones: 3,
+        range_deletes: 0,
+        is_largest_excluded: false,
         raw_bytes: 1 << 40,
         value_files: vec![
             ValueFileUse {
@@ -34,10 +36,37 @@ fn meta() -> TableMeta {
 
 #[test]
 fn properties_survive_a_round_trip_and_truncations_are_refused() {
-    let payload = encode_properties(&meta(), "memcmp");
-    let decoded = decode_properties(&payload, FileId(4)).expect("intact");
-    assert_eq!(decoded, ("memcmp".to_owned(), meta()));
-    for cut in 0..payload.len() {
+    for ranges in [Fragments::default(), ranges()] {
+        check_properties(&ranges);
+    }
+}
+
+/// Three fragments with four numbers.
+fn ranges() -> Fragments {
+    let tombstones = [(&b"a"[..], &b"k"[..], 9), (b"f", b"zz", 4)];
+    let tombstones = tombstones.map(|(start, end, sequence)| RangeTombstone {
+        start,
+        end,
+        sequence: SeqNo(sequence),
+    });
+    Fragments::build(&KeyOrder::BYTEWISE, tombstones, &[])
+}
+
+fn check_properties(ranges: &Fragments) {
+    let plain = encode_properties(&meta(), "memcmp", &Fragments::default());
+    let mut meta = meta();
+    if !ranges.is_empty() {
+        meta.range_deletes = 4;
+        meta.is_largest_excluded = true;
+    }
+    let payload = encode_properties(&meta, "memcmp", ranges);
+    let expected = Properties {
+        order_name: "memcmp".to_owned(),
+        meta,
+        ranges: ranges.list().to_vec(),
+    };
+    assert_eq!(decode_properties(&payload, FileId(4)), Ok(expected));
+    for cut in (0..payload.len()).filter(|cut| *cut != plain.len()) {
         assert!(decode_properties(&payload[..cut], FileId(4)).is_err());
     }
     for at in 0..payload.len() {
@@ -98,12 +127,22 @@ fn a_footer_fails_with_every_changed_bit_in_another_file_and_at_another_offset()
         properties_checksum: 3,
         blocks: 4,
         codec: CodecId::Zstd,
+        version: KLOG_VERSION_PLAIN,
     };
     let (bytes, sum) = footer.encode(FileId(4), 400);
     let file_bytes = 400 + bytes.len() as u64;
     assert_eq!(
         KlogFooter::decode(&bytes, FileId(4), file_bytes),
         Ok((footer, sum))
+    );
+    let (later, _) = KlogFooter {
+        version: KLOG_VERSION + 1,
+        ..footer
+    }
+    .encode(FileId(4), 400);
+    assert_eq!(
+        KlogFooter::decode(&later, FileId(4), file_bytes),
+        Err(TailFault::Newer(KLOG_VERSION + 1))
     );
     assert!(KlogFooter::decode(&bytes, FileId(5), file_bytes).is_err());
     assert!(KlogFooter::decode(&bytes, FileId(4), file_bytes + 1).is_err());

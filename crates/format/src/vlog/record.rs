@@ -185,7 +185,7 @@ impl VlogFooter {
         let mut target = Vec::with_capacity(VLOG_FOOTER_BYTES);
         target.extend_from_slice(&self.records.to_le_bytes());
         target.extend_from_slice(&offset.to_le_bytes());
-        let sum = seal_tail(&mut target, &Self::TAIL, file, offset);
+        let sum = seal_tail(&mut target, (&Self::TAIL, Self::TAIL.version), file, offset);
         (target, sum)
     }
 
@@ -194,7 +194,7 @@ impl VlogFooter {
     /// # Errors
     /// As for klog footers; also when the records do not end at the footer.
     pub fn decode(bytes: &[u8], file: FileId, file_bytes: u64) -> Result<(Self, u64), TailFault> {
-        let (fields, sum) = open_tail(bytes, &Self::TAIL, file, file_bytes)?;
+        let (fields, sum, _) = open_tail(bytes, &Self::TAIL, file, file_bytes)?;
         let mut reader = ByteReader::new(fields);
         let mut read = || -> Result<_, Truncated> { Ok((reader.u64()?, reader.u64()?)) };
         let (records, end) =

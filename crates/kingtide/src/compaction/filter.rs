@@ -21,22 +21,24 @@
 //!    often the key was put: that is looked up and not trusted, and no mark on entries has to remember what earlier
 //!    passes dropped under a put.
 //! 6. Every other tombstone is kept, because it may hide a version below; an expired put is rewritten as one.
+//! 7. A version with a newer range delete over its key in its stripe is dropped. Of the range deletes over a key the
+//!    newest of each stripe is kept, but the one of the lowest stripe of a merge into the bottom.
 //!
 //! Rules 4 and 5 stop at the lowest stripe although a pair above it is seen by nobody either: a transaction that reads at
 //! an older snapshot must still find, when it commits, that the key was written since.
 //!
-//! Range deletes and merge operands are reserved: they are kept, and decide nothing about other versions.
+//! Merge operands are reserved: they are kept, and decide nothing about other versions.
 //!
 //! A snapshot that is taken while the merge runs is at or above the last boundary, so the rules hold for it too, if the
 //! boundaries come from [`SnapshotRegistry::boundaries`](crate::snapshot::SnapshotRegistry::boundaries). Not decided
 //! here: what counts as the bottom, and what happens to separated values that are dropped.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, sync::Arc};
 
-use kingtide_base::{EntryKind, KeyOrder, SeqNo};
+use kingtide_base::{EntryKind, Fragments, KeyOrder, RangeTombstone, SeqNo};
 
 use super::below::ExistsBelow;
-use crate::read::iter::mvcc::is_expired;
+use crate::read::iter::{RangeFinder, mvcc::is_expired};
 
 /// What becomes of one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +65,9 @@ pub(crate) struct VersionFilter {
     key: Vec<u8>,
     /// The stripe of the last version of `key` that was not beyond the boundaries.
     stripe: Option<usize>,
+    /// The range deletes of the pass, the newest of each stripe.
+    ranges: Arc<Fragments>,
+    finder: RangeFinder,
 }
 
 impl VersionFilter {
@@ -78,6 +83,7 @@ impl VersionFilter {
         boundaries.sort_unstable();
         boundaries.dedup();
         Self {
+            finder: RangeFinder::new(order.clone(), Arc::default()),
             order,
             boundaries,
             is_bottom,
@@ -85,6 +91,7 @@ impl VersionFilter {
             exists_below: None,
             key: Vec::new(),
             stripe: None,
+            ranges: Arc::default(),
         }
     }
 
@@ -92,6 +99,54 @@ impl VersionFilter {
     pub(crate) fn with_lookup(mut self, exists_below: ExistsBelow) -> Self {
         self.exists_below = Some(exists_below);
         self
+    }
+
+    /// Tells the filter of all range deletes that take part in the merge. To be called before the first version.
+    pub(crate) fn set_ranges<'a>(
+        &mut self,
+        tombstones: impl IntoIterator<Item = RangeTombstone<'a>>,
+    ) {
+        let ranges = Fragments::build(&self.order, tombstones, &self.boundaries);
+        self.ranges = Arc::new(ranges);
+        self.finder = RangeFinder::new(self.order.clone(), Arc::clone(&self.ranges));
+    }
+
+    /// The range deletes that are to be written.
+    pub(crate) fn ranges_kept(&self) -> Fragments {
+        self.ranges.retain(&self.order, |_, sequence| {
+            !self.is_bottom
+                || self
+                    .boundaries
+                    .first()
+                    .is_none_or(|first| sequence > *first)
+        })
+    }
+
+    /// The part of the range deletes that drops every version in its ranges, when all of these have numbers from `oldest`
+    /// to `newest`: those with no boundary between.
+    pub(crate) fn ranges_dropping(&self, oldest: SeqNo, newest: SeqNo) -> Fragments {
+        self.ranges.retain(&self.order, |_, sequence| {
+            let stripe = self.stripe_of(sequence);
+            sequence > newest && stripe.is_some() && stripe == self.stripe_of(oldest)
+        })
+    }
+
+    /// The stripe of a version; none for one beyond the boundaries.
+    #[inline]
+    fn stripe_of(&self, sequence: SeqNo) -> Option<usize> {
+        let stripe = self.boundaries.partition_point(|bound| *bound < sequence);
+        (stripe < self.boundaries.len()).then_some(stripe)
+    }
+
+    /// True when a newer range delete in the same stripe lies over a version.
+    fn is_covered(&mut self, key: &[u8], sequence: SeqNo, stripe: usize) -> bool {
+        let Some(fragment) = self.finder.find(key) else {
+            return false;
+        };
+        let newer = fragment.sequences().take_while(|number| *number > sequence);
+        let boundary = self.boundaries.get(stripe);
+        let mut alike = newer.filter(|number| boundary.is_some_and(|bound| number <= bound));
+        alike.next().is_some()
     }
 
     /// What becomes of the next version.
@@ -105,15 +160,18 @@ impl VersionFilter {
     ) -> Decision {
         self.turn_to(key);
         let is_tombstone = match kind {
+            // Range deletes are no entries of a key; what a damaged table holds is not made worse.
             EntryKind::RangeDelete | EntryKind::Merge => return Decision::Keep,
             EntryKind::Delete | EntryKind::SingleDelete => true,
             EntryKind::Put => false,
         };
-        let stripe = self.boundaries.partition_point(|bound| *bound < sequence);
-        if stripe == self.boundaries.len() {
+        let Some(stripe) = self.stripe_of(sequence) else {
             return Decision::Keep;
-        }
+        };
         if self.stripe == Some(stripe) {
+            return Decision::Drop;
+        }
+        if !self.finder.is_empty() && self.is_covered(key, sequence, stripe) {
             return Decision::Drop;
         }
         debug_assert!(self.stripe.is_none_or(|newer| newer > stripe));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kingtide_base::{Cursor, FileId, limits};
+use kingtide_base::{Cursor, FileId, Fragments, SeqNo, limits};
 use kingtide_collections::MergeCursor;
 use kingtide_format::TableMeta;
 use kingtide_policy::{
@@ -10,18 +10,21 @@ use kingtide_policy::{
 };
 use kingtide_table::{CursorUse, LevelCursor};
 
-use super::below::exists_below;
+use super::{below::exists_below, filter::VersionFilter};
 use crate::{
     engine::Engine,
     error::{Error, ErrorKind, Result},
     family::Family,
     flush::version_filter,
     output::{TableWriter, discard_output},
+    read::iter::Skipping,
     version::Version,
 };
 
 /// The size at which merges close a table.
 const TABLE_BYTES_TARGET: u64 = 32 << 20;
+/// As many tombstones as a range delete is taken for when tables are judged by theirs.
+const RANGE_DELETE_WEIGHT: u64 = 1024;
 
 /// Which merge to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,14 +63,15 @@ pub(crate) fn merge_once(
         engine.install_moves(family, &claim.inputs, claim.target_level())?;
         return Ok(MergeOutcome::Merged);
     }
-    let mut cursor = claim.cursor(engine)?;
-    let mut filter =
-        version_filter(engine, &family.order, claim.plan.is_bottom).with_lookup(exists_below(
-            &engine.files,
-            family,
-            Arc::clone(&claim.version),
-            claim.target_level(),
-        ));
+    let below = exists_below(
+        &engine.files,
+        family,
+        Arc::clone(&claim.version),
+        claim.target_level(),
+    );
+    let mut filter = version_filter(engine, &family.order, claim.plan.is_bottom).with_lookup(below);
+    claim.tell_ranges(engine, &mut filter)?;
+    let mut cursor = claim.cursor(engine, &filter)?;
     let writer = TableWriter::new(&engine.files, family, claim.plan.output_table_bytes);
     let cancelled = || is_cancelled() || family.is_dropped();
     let Some(output) = writer.write(&mut cursor, &mut filter, &cancelled)? else {
@@ -151,16 +155,53 @@ impl<'a> Claim<'a> {
         level_number(self.plan.target_level)
     }
 
-    /// All entries of the inputs, newest source first.
-    fn cursor(&self, engine: &Engine) -> Result<MergeCursor<Box<dyn Cursor>>> {
+    /// Tells `filter` of the range deletes of the inputs.
+    fn tell_ranges(&self, engine: &Engine, filter: &mut VersionFilter) -> Result<()> {
+        let mut parts: Vec<Arc<Fragments>> = Vec::new();
+        let with_ranges = self
+            .inputs
+            .iter()
+            .filter(|(_, table)| table.range_deletes > 0);
+        for (_, table) in with_ranges {
+            let table = engine.files.tables.get(table, &self.family.order)?;
+            parts.push(Arc::clone(table.ranges()));
+        }
+        if !parts.is_empty() {
+            filter.set_ranges(parts.iter().flat_map(|part| part.tombstones()));
+        }
+        Ok(())
+    }
+
+    /// `cursor`, a source of entries with the numbers `oldest` to `newest`; where range deletes drop all that a source
+    /// could hold, it is not read.
+    fn source(
+        &self,
+        cursor: Box<dyn Cursor>,
+        (oldest, newest): (SeqNo, SeqNo),
+        filter: &VersionFilter,
+    ) -> Box<dyn Cursor> {
+        let dropping = filter.ranges_dropping(oldest, newest);
+        if dropping.is_empty() {
+            return cursor;
+        }
+        let order = self.family.order.clone();
+        Box::new(Skipping::new(cursor, order, Arc::new(dropping), newest))
+    }
+
+    /// All entries of the inputs, newest source first, but for some that `filter` would drop.
+    fn cursor(
+        &self,
+        engine: &Engine,
+        filter: &VersionFilter,
+    ) -> Result<MergeCursor<Box<dyn Cursor>>> {
         let order = &self.family.order;
         let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
         // Level 1 overlaps: each of its tables is a source of its own, the newest (last in the plan) first.
         for (_, table) in self.inputs.iter().rev().filter(|(level, _)| *level == 1) {
+            let numbers = (table.sequence_min, table.sequence_max);
             let table = engine.files.tables.get(table, order)?;
-            sources.push(Box::new(
-                table.cursor(&engine.files.blocks, CursorUse::Scan),
-            ));
+            let cursor = Box::new(table.cursor(&engine.files.blocks, CursorUse::Scan));
+            sources.push(self.source(cursor, numbers, filter));
         }
         let deepest = self
             .inputs
@@ -179,13 +220,17 @@ impl<'a> Claim<'a> {
                 continue;
             }
             tables.sort_by(|left, right| order.compare(&left.smallest, &right.smallest));
-            sources.push(Box::new(LevelCursor::new(
+            let oldest = tables.iter().map(|table| table.sequence_min).min();
+            let newest = tables.iter().map(|table| table.sequence_max).max();
+            let numbers = (oldest.unwrap_or_default(), newest.unwrap_or_default());
+            let cursor = Box::new(LevelCursor::new(
                 tables,
                 Arc::clone(&engine.files.tables),
                 Arc::clone(&engine.files.blocks),
                 order.clone(),
                 CursorUse::Scan,
-            )));
+            ));
+            sources.push(self.source(cursor, numbers, filter));
         }
         Ok(MergeCursor::new(order.clone(), sources))
     }
@@ -202,8 +247,8 @@ fn shape_of(version: &Version, busy: &[FileId]) -> TreeShape {
     let shape = |table: &Arc<TableMeta>| TableShape {
         file: table.file,
         bytes: table.file_bytes,
-        entries: table.entries,
-        tombstones: table.tombstones,
+        entries: weighed(table, table.entries),
+        tombstones: weighed(table, table.tombstones),
         smallest: table.smallest.clone(),
         largest: table.largest.clone(),
         busy: busy.contains(&table.file),
@@ -217,6 +262,11 @@ fn shape_of(version: &Version, busy: &[FileId]) -> TreeShape {
         first.reverse();
     }
     TreeShape { levels }
+}
+
+/// A count of `table` with its range deletes, each of which stands for many tombstones.
+fn weighed(table: &TableMeta, count: u64) -> u64 {
+    count.saturating_add(table.range_deletes.saturating_mul(RANGE_DELETE_WEIGHT))
 }
 
 /// A level of a plan as versions number it. Plans stay below the most levels there can be.

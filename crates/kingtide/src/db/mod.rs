@@ -16,6 +16,7 @@ mod families;
 mod hooks;
 mod named_snapshot;
 mod open;
+mod range_delete;
 mod recover;
 mod retry;
 mod single_delete;

@@ -3,8 +3,8 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use kingtide_base::{FamilyId, SeqNo, StorageError, StorageResult, limits};
-use kingtide_collections::{MemtableOp, PreparedRun, entry_bytes};
+use kingtide_base::{EntryKind, FamilyId, SeqNo, StorageError, StorageResult, limits};
+use kingtide_collections::{Full, Memtable, MemtableOp, PreparedRun, entry_bytes};
 use kingtide_format::{Op, RecordReader};
 
 use crate::{
@@ -13,9 +13,9 @@ use crate::{
     family::Family,
     files::Files,
     flush::write_memtable,
-    memtable::{Memory, MemtableSource},
+    memtable::{Memory, MemtableSource, surviving},
     output::{Output, discard_output},
-    read::get::check_kind,
+    read::get::check_logged_kind,
     wal::Replay,
 };
 
@@ -137,7 +137,11 @@ impl<'a> Recovery<'a> {
                 let mut filter =
                     VersionFilter::new(family.order.clone(), boundaries, is_bottom, self.now);
                 let memtable = &recovered.active.table;
-                let output = write_memtable(self.files, family, memtable, &mut filter)?;
+                let current = family.load();
+                let installed = current.version.tables().map(|(_, table)| &**table);
+                let replayed = recovered.outputs.iter().flat_map(|output| &output.tables);
+                let mut older = installed.chain(replayed);
+                let output = write_memtable(self.files, family, memtable, &mut filter, &mut older)?;
                 recovered.outputs.push(output);
             }
         }
@@ -147,7 +151,7 @@ impl<'a> Recovery<'a> {
 
     fn apply(&self, recovered: &mut Recovered, sequence: SeqNo, ops: &[Op<'_>]) -> Result<()> {
         for op in ops {
-            check_kind(op.kind)?;
+            check_logged_kind(op.kind)?;
         }
         let bytes = ops
             .iter()
@@ -156,26 +160,12 @@ impl<'a> Recovery<'a> {
         if !recovered.active.table.fits(bytes, ops.len()) {
             self.seal(recovered, bytes, ops.len())?;
         }
-        let order = &recovered.family.order;
-        let run = (ops.len() >= limits::RUN_ENTRIES_MIN)
-            .then(|| PreparedRun::sort(order, ops.len(), |index| ops[index as usize].key));
-        let memtable_ops = ops.iter().map(|op| MemtableOp {
-            kind: op.kind,
-            expires_at: op.expires_at,
-            hash: order.hash(op.key).unwrap_or(0),
-            key: op.key,
-            value: op.value,
-        });
-        recovered
-            .active
-            .table
-            .insert(sequence, memtable_ops, run)
-            .map_err(|_| {
-                Error::new(
-                    ErrorKind::ReopenRequired,
-                    "a fresh memtable refused a replayed commit",
-                )
-            })?;
+        insert(&recovered.active.table, sequence, ops).map_err(|_| {
+            Error::new(
+                ErrorKind::ReopenRequired,
+                "a fresh memtable refused a replayed commit",
+            )
+        })?;
         recovered.replayed_through = recovered.replayed_through.max(sequence);
         Ok(())
     }
@@ -193,6 +183,29 @@ impl<'a> Recovery<'a> {
         self.families.insert(id, recovered);
         outcome
     }
+}
+
+/// Puts the operations of one commit into a memtable, as the commit itself did.
+fn insert(table: &Memtable, sequence: SeqNo, ops: &[Op<'_>]) -> std::result::Result<(), Full> {
+    let order = table.order();
+    let plain = ops.iter().map(|op| (op.kind, op.key, op.value));
+    let left: Option<Vec<Op<'_>>> = surviving(order, plain).map(|indexes| {
+        let left = indexes.into_iter().map(|index| ops[index as usize]);
+        left.collect()
+    });
+    let points = left.as_deref().unwrap_or(ops);
+    let run = (points.len() >= limits::RUN_ENTRIES_MIN)
+        .then(|| PreparedRun::sort(order, points.len(), |index| points[index as usize].key));
+    let memtable_ops = points.iter().map(|op| MemtableOp {
+        kind: op.kind,
+        expires_at: op.expires_at,
+        hash: order.hash(op.key).unwrap_or(0),
+        key: op.key,
+        value: op.value,
+    });
+    table.insert(sequence, memtable_ops, run)?;
+    let ranges = ops.iter().filter(|op| op.kind == EntryKind::RangeDelete);
+    table.delete_ranges(sequence, ranges.map(|op| (op.key, op.value)))
 }
 
 impl Replay for Recovery<'_> {

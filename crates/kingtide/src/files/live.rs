@@ -117,6 +117,8 @@ mod tests {
             sequence_max: SeqNo(1),
             entries: 1,
             tombstones: 0,
+            range_deletes: 0,
+            is_largest_excluded: false,
             raw_bytes: 1,
             value_files: values.iter().map(use_of).collect(),
         })

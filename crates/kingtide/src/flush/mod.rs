@@ -11,8 +11,9 @@
 
 use std::sync::Arc;
 
-use kingtide_base::KeyOrder;
+use kingtide_base::{Cursor, KeyOrder, RangeTombstone};
 use kingtide_collections::{Memtable, MergeCursor};
+use kingtide_format::TableMeta;
 
 use crate::{
     compaction::{below::exists_below, filter::VersionFilter},
@@ -32,7 +33,8 @@ pub(crate) fn version_filter(engine: &Engine, order: &KeyOrder, is_bottom: bool)
     VersionFilter::new(order.clone(), boundaries, is_bottom, clock)
 }
 
-/// Writes one memtable to tables. Nothing is installed.
+/// Writes one memtable to tables. Nothing is installed. `older` are all tables of the family, those that a range delete
+/// without an end may hide keys of.
 ///
 /// # Errors
 /// What writing answers; nothing is left behind then.
@@ -41,13 +43,48 @@ pub(crate) fn write_memtable(
     family: &Family,
     memtable: &Arc<Memtable>,
     filter: &mut VersionFilter,
+    older: &mut dyn Iterator<Item = &TableMeta>,
 ) -> Result<Output> {
     let mut cursor = MergeCursor::new(family.order.clone(), memtable.cursors());
+    if memtable.has_range_deletes() {
+        cursor.seek_last()?;
+        let last = cursor.is_valid().then(|| cursor.key());
+        let end = end_of_keys(&family.order, last, older);
+        // Nothing lies behind that end that a range delete without one could hide; without any key it hides nothing.
+        let tombstones = memtable
+            .range_tombstones()
+            .filter(|tombstone| !tombstone.end.is_empty() || !end.is_empty());
+        filter.set_ranges(tombstones.map(|tombstone| match tombstone.end {
+            [] => RangeTombstone {
+                end: &end,
+                ..tombstone
+            },
+            _ => tombstone,
+        }));
+    }
     let writer = TableWriter::new(files, family, u64::MAX);
     // Nothing cancels a flush, so the writer always has an answer.
     Ok(writer
         .write(&mut cursor, filter, &|| false)?
         .unwrap_or_default())
+}
+
+/// The first key behind `last` and behind all keys of `tables`; empty when there are none. Only in byte order; other
+/// orders have no range deletes without an end.
+fn end_of_keys(
+    order: &KeyOrder,
+    last: Option<&[u8]>,
+    tables: &mut dyn Iterator<Item = &TableMeta>,
+) -> Vec<u8> {
+    let behind = |key: &[u8]| [key, &[0]].concat();
+    if !order.is_bytewise() {
+        return Vec::new();
+    }
+    let of_tables = tables.map(|table| match table.is_largest_excluded {
+        true => table.largest.clone(),
+        false => behind(&table.largest),
+    });
+    of_tables.chain(last.map(behind)).max().unwrap_or_default()
 }
 
 /// Flushes the oldest sealed memtable of `family`; false when there is none.
@@ -61,21 +98,24 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
     let Some(memory) = current.sealed.last().map(Arc::clone) else {
         return Ok(false);
     };
+    let is_bottom = current.version.is_empty();
     let version = Arc::clone(&current.version);
-    let is_bottom = version.is_empty();
     // Held no longer than needed: whoever holds it keeps the memtable from being used again.
     drop(current);
     if family.is_dropped() {
         return Ok(false);
     }
     secure_log(engine, &memory)?;
-    let mut filter = version_filter(engine, &family.order, is_bottom).with_lookup(exists_below(
+    let below = exists_below(&engine.files, family, Arc::clone(&version), 0);
+    let mut filter = version_filter(engine, &family.order, is_bottom).with_lookup(below);
+    let mut older = version.tables().map(|(_, table)| &**table);
+    let output = write_memtable(
         &engine.files,
         family,
-        version,
-        0,
-    ));
-    let output = write_memtable(&engine.files, family, &memory.table, &mut filter)?;
+        &memory.table,
+        &mut filter,
+        &mut older,
+    )?;
     if let Err(error) = engine.install_flush(family, &memory, &output) {
         if family.is_dropped() {
             discard_output(&engine.files, &output);

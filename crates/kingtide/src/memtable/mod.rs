@@ -1,10 +1,14 @@
 //! Memtables of the engine: a [`kingtide_collections::Memtable`] with its place in the log, and where new ones come from.
 
+mod batch;
+
 use std::sync::Arc;
 
 use kingtide_base::{KeyOrder, Lsn, SegmentId};
 use kingtide_collections::{ArenaPool, Memtable};
 use kingtide_env::sync::Mutex;
+
+pub(crate) use batch::{PlainOp, covered_places, surviving};
 
 /// Bytes of memtable for which its hash index has room for one entry; a memtable of smaller entries is sealed earlier.
 const BYTES_PER_ENTRY_MIN: usize = 128;

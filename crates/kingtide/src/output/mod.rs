@@ -3,11 +3,15 @@
 //! 1. Every version passes the drop rule ([`VersionFilter`]).
 //! 2. Long values that are still inline go to a value file; pointers are carried over as they are.
 //! 3. A table is closed when it has reached its size, never between two versions of one key.
-//! 4. The files, then the directories, are synced. Only then may a manifest edit name them.
+//! 4. Range deletes that are kept are cut where the tables end, and go into the tables' properties. When there is nothing
+//!    else, they make a table of their own.
+//! 5. The files, then the directories, are synced. Only then may a manifest edit name them.
 //!
 //! When anything fails, the files made so far are removed: nobody has been told of them.
 
-use kingtide_base::{Cursor, EntryKind, EntryRef, FileId, StorageError, StorageResult, ValueRef};
+use kingtide_base::{
+    Cursor, EntryKind, EntryRef, FileId, Fragments, StorageError, StorageResult, ValueRef,
+};
 use kingtide_format::{CodecId, TableMeta, ValueFileMeta};
 use kingtide_table::{TableBuilder, TableSettings, ValueLogBuilder};
 
@@ -68,6 +72,8 @@ pub(crate) struct TableWriter<'a> {
     table: Option<TableBuilder>,
     values: Option<ValueLogBuilder>,
     key: Vec<u8>,
+    /// The range deletes to be written, less those of closed tables.
+    ranges: Fragments,
     created: Vec<Created>,
     output: Output,
 }
@@ -87,6 +93,7 @@ impl<'a> TableWriter<'a> {
             table: None,
             values: None,
             key: Vec::new(),
+            ranges: Fragments::default(),
             created: Vec::new(),
             output: Output::default(),
         }
@@ -123,6 +130,7 @@ impl<'a> TableWriter<'a> {
         is_cancelled: &dyn Fn() -> bool,
     ) -> StorageResult<bool> {
         let mut count = 0_u64;
+        self.ranges = filter.ranges_kept();
         cursor.seek_first()?;
         while cursor.is_valid() {
             count += 1;
@@ -159,7 +167,10 @@ impl<'a> TableWriter<'a> {
             }
             cursor.next()?;
         }
-        self.close_table()?;
+        if self.table.is_none() && !self.ranges.is_empty() {
+            self.open_table()?;
+        }
+        self.close_table(None)?;
         self.close_values()?;
         if !self.output.tables.is_empty() {
             self.files
@@ -178,7 +189,7 @@ impl<'a> TableWriter<'a> {
             .as_ref()
             .is_some_and(|table| table.file_bytes_estimate() >= self.table_bytes_max);
         if is_full && self.family.order.compare(&self.key, key).is_ne() {
-            self.close_table()?;
+            self.close_table(Some(key))?;
         }
         self.key.clear();
         self.key.extend_from_slice(key);
@@ -249,8 +260,19 @@ impl<'a> TableWriter<'a> {
         Ok(())
     }
 
-    fn close_table(&mut self) -> StorageResult<()> {
-        if let Some(table) = self.table.take() {
+    /// Closes the table, whose range deletes go up to `next`, the first key of the next table.
+    fn close_table(&mut self, next: Option<&[u8]>) -> StorageResult<()> {
+        if let Some(mut table) = self.table.take() {
+            let order = &self.family.order;
+            let rest = match next {
+                Some(next) => self.ranges.cut(order, Some(next), &[]),
+                None => Fragments::default(),
+            };
+            let ranges = std::mem::replace(&mut self.ranges, rest);
+            table.set_ranges(match next {
+                Some(next) => ranges.cut(order, None, next),
+                None => ranges,
+            });
             self.output.tables.push(table.finish()?);
         }
         Ok(())

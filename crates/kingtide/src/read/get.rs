@@ -1,5 +1,9 @@
 //! Point reads: memtables from the newest to the oldest, then tables from the top down; the first version at or below
 //! the snapshot decides.
+//!
+//! A range delete hides it when its number is larger. The one that does so lies in the same place or in one that was
+//! looked at before: places are ordered by age for every key, and the keys of a table are said to reach as far as its
+//! range deletes, so these move down together with what they hide. At equal numbers, in one commit, the version counts.
 
 use std::sync::Arc;
 
@@ -80,21 +84,28 @@ pub(crate) fn find(
     if let Some(hash) = hash {
         prefetch(current, files, key, hash);
     }
+    let mut cover = SeqNo::ZERO;
     for memory in current.memories() {
+        cover = cover.max(memory.table.range_cover(key, point.sequence));
         if let Some(entry) = memory.table.get(key, hash, point.sequence) {
             check_kind(entry.kind)?;
-            let live = is_live(entry.kind, entry.expires_at);
+            let live = entry.sequence >= cover && is_live(entry.kind, entry.expires_at);
             return Ok(live.then(|| Found::Memory(Arc::clone(&memory.table), entry.offset)));
         }
     }
     for level in 1..=current.version.depth() {
         for meta in current.version.tables_for_key(level, key) {
+            if meta.sequence_max < cover {
+                // Whatever it holds of the key is hidden.
+                continue;
+            }
             let entry = files.tables.with(meta, &family.order, |table| {
+                cover = cover.max(table.range_cover(key, point.sequence));
                 table.get(key, hash, point.sequence, &files.blocks)
             })?;
             if let Some(entry) = entry {
                 check_kind(entry.kind)?;
-                if !is_live(entry.kind, entry.expires_at) {
+                if entry.sequence < cover || !is_live(entry.kind, entry.expires_at) {
                     return Ok(None);
                 }
                 return Ok(Some(match entry.value {
@@ -120,8 +131,8 @@ fn prefetch(current: &SuperVersion, files: &Files, key: &[u8], hash: u64) {
     }
 }
 
-/// The newest version of `key`, given with its hash, in the tables of `version`; `None` when it is not newer than
-/// `newer_than` for sure, which most tables tell without being read.
+/// The number of the newest version of `key`, given with its hash, or of the newest range delete over it, in the tables
+/// of `version`; `None` when it is not newer than `newer_than` for sure, which most tables tell without being read.
 ///
 /// # Errors
 /// When reading fails.
@@ -136,18 +147,37 @@ pub(crate) fn newest_in_tables(
             if meta.sequence_max <= newer_than {
                 continue;
             }
+            let mut cover = SeqNo::ZERO;
             let entry = files.tables.with(meta, &family.order, |table| {
+                cover = table.range_cover(key, SeqNo::MAX);
                 table.get(key, hash, SeqNo::MAX, &files.blocks)
             })?;
-            if let Some(entry) = entry {
-                return Ok(Some(entry.sequence));
+            let version = entry.map_or(SeqNo::ZERO, |entry| entry.sequence);
+            let newest = version.max(cover);
+            if newest > newer_than {
+                return Ok(Some(newest));
+            }
+            if version > SeqNo::ZERO {
+                // What lies below is older.
+                return Ok(None);
             }
         }
     }
     Ok(None)
 }
 
-/// Refuses entry kinds that only later versions write.
+/// As [`check_kind`], for operations in the log, where range deletes may stand too.
+///
+/// # Errors
+/// Corruption.
+pub(crate) fn check_logged_kind(kind: EntryKind) -> Result<()> {
+    match kind {
+        EntryKind::RangeDelete => Ok(()),
+        other => check_kind(other),
+    }
+}
+
+/// Refuses entry kinds that only later versions write, and those that are never entries of a key.
 ///
 /// # Errors
 /// Corruption.

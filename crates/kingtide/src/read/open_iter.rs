@@ -1,15 +1,15 @@
 //! From memtables and tables to an iterator: one source per memtable run, per table of level 1, and per deeper level,
-//! newest first, merged.
+//! newest first, merged. Where ranges were deleted, the sources seek over what newer range deletes hide of them.
 
 use std::sync::Arc;
 
-use kingtide_base::{Cursor, KeyOrder};
+use kingtide_base::{Cursor, Fragments, KeyOrder, SeqNo};
 use kingtide_collections::MergeCursor;
 use kingtide_table::{CursorUse, LevelCursor};
 
 use super::{
     get::ReadPoint,
-    iter::{Bounds, Iter, MvccCursor, own_writes::OwnWrites},
+    iter::{Bounds, Iter, MvccCursor, Skipping, merged_ranges, own_writes::OwnWrites},
 };
 use crate::{
     error::Result,
@@ -19,33 +19,71 @@ use crate::{
     version::Version,
 };
 
-/// The sources of all tables of `version`, newest first.
+/// The sources of an iterator, newest first, which leave out what newer range deletes hide of them.
+struct Sources<'a> {
+    order: &'a KeyOrder,
+    ranges: &'a Arc<Fragments>,
+    cursors: Vec<Box<dyn Cursor>>,
+}
+
+impl Sources<'_> {
+    /// Adds a source whose visible entries have numbers up to `newest`.
+    fn add(&mut self, cursor: Box<dyn Cursor>, newest: SeqNo) {
+        if self.ranges.newest() <= newest {
+            self.cursors.push(cursor);
+            return;
+        }
+        let (order, ranges) = (self.order.clone(), Arc::clone(self.ranges));
+        let skipping = Skipping::new(cursor, order, ranges, newest);
+        self.cursors.push(Box::new(skipping));
+    }
+
+    /// Adds all tables of `version`.
+    ///
+    /// # Errors
+    /// When a table cannot be opened.
+    fn add_tables(&mut self, version: &Version, files: &Files) -> Result<()> {
+        for (index, level) in version.levels().enumerate() {
+            if index == 0 {
+                for meta in level.tables() {
+                    let table = files.tables.get(meta, self.order)?;
+                    let cursor = Box::new(table.cursor(&files.blocks, CursorUse::Read));
+                    self.add(cursor, meta.sequence_max);
+                }
+            } else if !level.tables().is_empty() {
+                let cursor = LevelCursor::new(
+                    level.tables().to_vec(),
+                    Arc::clone(&files.tables),
+                    Arc::clone(&files.blocks),
+                    self.order.clone(),
+                    CursorUse::Read,
+                );
+                self.add(Box::new(cursor), level.newest());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The range deletes that `snapshot` sees, and those of the transaction itself.
 ///
 /// # Errors
 /// When a table cannot be opened.
-pub(crate) fn table_cursors(
-    version: &Version,
-    files: &Files,
-    order: &KeyOrder,
-    sources: &mut Vec<Box<dyn Cursor>>,
-) -> Result<()> {
-    for (index, level) in version.levels().enumerate() {
-        if index == 0 {
-            for meta in level.tables() {
-                let table = files.tables.get(meta, order)?;
-                sources.push(Box::new(table.cursor(&files.blocks, CursorUse::Read)));
-            }
-        } else if !level.tables().is_empty() {
-            sources.push(Box::new(LevelCursor::new(
-                level.tables().to_vec(),
-                Arc::clone(&files.tables),
-                Arc::clone(&files.blocks),
-                order.clone(),
-                CursorUse::Read,
-            )));
+fn visible_ranges(parts: &IterParts<'_>, snapshot: SeqNo) -> Result<Arc<Fragments>> {
+    let mut ranges = Vec::new();
+    if let Some(own_writes) = &parts.own_writes {
+        ranges.push(Arc::clone(own_writes.ranges()));
+    }
+    for memory in parts.current.memories() {
+        ranges.extend(memory.table.range_fragments(snapshot));
+    }
+    for level in parts.current.version.levels() {
+        for meta in level.tables_with_ranges() {
+            let table = parts.files.tables.get(meta, parts.order)?;
+            ranges.push(Arc::clone(table.ranges()));
         }
     }
-    Ok(())
+    Ok(merged_ranges(parts.order, ranges, snapshot))
 }
 
 /// What an iterator is made of.
@@ -64,27 +102,33 @@ pub(crate) struct IterParts<'a> {
 /// `InvalidArgument` for impossible bounds; what opening tables answers.
 pub(crate) fn open_iter(parts: IterParts<'_>, point: ReadPoint) -> Result<Iter> {
     let bounds = Bounds::new(parts.options, parts.order)?;
-    let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
+    // Before the cursors: what is deleted later is not seen.
+    let ranges = visible_ranges(&parts, point.sequence)?;
+    let mut sources = Sources {
+        order: parts.order,
+        ranges: &ranges,
+        cursors: Vec::new(),
+    };
     if let Some(own_writes) = parts.own_writes {
-        sources.push(Box::new(own_writes));
+        sources.add(Box::new(own_writes), SeqNo::MAX);
     }
     for memory in parts.current.memories() {
-        sources.extend(memory.table.cursors());
+        // What the active one gets from here on is newer than the snapshot, so it may be skipped or not.
+        let newest = memory.table.largest_sequence();
+        for cursor in memory.table.cursors() {
+            sources.add(cursor, newest);
+        }
     }
-    table_cursors(
-        &parts.current.version,
-        parts.files,
-        parts.order,
-        &mut sources,
-    )?;
-    let merged: Box<dyn Cursor> = Box::new(MergeCursor::new(parts.order.clone(), sources));
+    sources.add_tables(&parts.current.version, parts.files)?;
+    let merged: Box<dyn Cursor> = Box::new(MergeCursor::new(parts.order.clone(), sources.cursors));
     let view = MvccCursor::new(
         merged,
         parts.order.clone(),
         point.sequence,
         point.clock.unwrap_or_default(),
     )
-    .with_bounds(bounds);
+    .with_bounds(bounds)
+    .with_ranges(ranges);
     let values = FamilyValues {
         files: Arc::clone(parts.files),
         order: parts.order.clone(),

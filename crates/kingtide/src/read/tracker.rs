@@ -108,10 +108,11 @@ impl Tracker {
             return Ok(false);
         }
         match &self.notes {
-            Notes::Items(family) => match shown {
-                Some(key) => state.reads.add_point(family, key)?,
-                None => {}
-            },
+            Notes::Items(family) => {
+                if let Some(key) = shown {
+                    state.reads.add_point(family, key)?;
+                }
+            }
             Notes::Scan(scan) => state.reads.note_move(*scan, how, shown)?,
         }
         Ok(true)

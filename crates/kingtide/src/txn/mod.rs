@@ -4,8 +4,7 @@
 //! |---|---|
 //! | `begin` | begin, reset, roll back |
 //! | `reads`, `view` | gets and iterators over the view and the own writes; what must be remembered of them |
-//! | `writes` | puts and deletes, within the limit |
-//! | `single_delete` | deletes of keys that were put once |
+//! | `writes`, `range_delete`, `single_delete` | puts and deletes, within the limit |
 //! | `savepoint` | taking back the writes after a point |
 //! | `commit` | what is checked, how durable it must be |
 //! | `abort` | the end from outside: abort by another thread, time over |
@@ -14,6 +13,7 @@
 mod abort;
 mod begin;
 mod commit;
+mod range_delete;
 mod reads;
 mod retry;
 mod savepoint;

@@ -7,7 +7,7 @@
 
 use std::{cmp::Reverse, sync::Arc};
 
-use kingtide_base::KeyOrder;
+use kingtide_base::{KeyOrder, SeqNo};
 use kingtide_format::TableMeta;
 
 use super::VersionFault;
@@ -21,6 +21,10 @@ pub(crate) struct Level {
     /// The heads of the smallest and the largest key of each table, so that a point read passes over most tables without
     /// touching their keys; empty unless the order is bytewise.
     heads: Vec<(u64, u64)>,
+    /// True when a table has range deletes.
+    has_ranges: bool,
+    /// The largest sequence number in the tables.
+    newest: SeqNo,
 }
 
 /// The first eight bytes of a key as a number, with zeros behind a shorter key: heads of keys in byte order never fall.
@@ -79,7 +83,8 @@ impl Level {
         } else {
             tables.sort_by(|left, right| order.compare(&left.smallest, &right.smallest));
             for pair in tables.windows(2) {
-                if order.compare(&pair[0].largest, &pair[1].smallest).is_ge() {
+                let ordering = order.compare(&pair[0].largest, &pair[1].smallest);
+                if ordering.is_gt() || (ordering.is_eq() && !pair[0].is_largest_excluded) {
                     return Err(VersionFault::Overlap {
                         level: number,
                         left: pair[0].file,
@@ -94,6 +99,12 @@ impl Level {
             false => Vec::new(),
         };
         Ok(Self {
+            has_ranges: tables.iter().any(|table| table.range_deletes > 0),
+            newest: tables
+                .iter()
+                .map(|table| table.sequence_max)
+                .max()
+                .unwrap_or_default(),
             tables,
             may_overlap,
             heads,
@@ -105,7 +116,21 @@ impl Level {
         &self.tables
     }
 
-    /// The tables whose key range holds `key`, in read order.
+    /// The tables with range deletes, in read order.
+    pub(crate) fn tables_with_ranges(&self) -> impl Iterator<Item = &Arc<TableMeta>> {
+        let tables = match self.has_ranges {
+            true => &*self.tables,
+            false => &[],
+        };
+        tables.iter().filter(|table| table.range_deletes > 0)
+    }
+
+    /// The largest sequence number in its tables; 0 without any.
+    pub(crate) fn newest(&self) -> SeqNo {
+        self.newest
+    }
+
+    /// The tables whose key range holds `key`, in read order. The excluded end of a table's range deletes counts as held.
     pub(super) fn for_key<'a>(
         &'a self,
         order: &'a KeyOrder,

@@ -294,11 +294,9 @@ impl Pipeline {
         for section in writes.sections_mut() {
             let current = section.family.load();
             let run = section.run.take();
-            if current
-                .active
-                .table
-                .insert(sequence, section.ops(), run)
-                .is_err()
+            let table = &current.active.table;
+            if table.insert(sequence, section.ops(), run).is_err()
+                || table.delete_ranges(sequence, section.ranges()).is_err()
             {
                 return Err(self.append_failed(state, "a memtable refused what it had room for"));
             }

@@ -1,16 +1,21 @@
 //! The operations of one transaction, per family, each appended once to a recycled buffer that is in log format from
 //! the first put. At commit a write set of one family goes to the log straight from that buffer; several families are
 //! put one behind the other first.
+//!
+//! Range deletes are operations like others: key and value are start and end. They have no place in hash or sorted index;
+//! what they cover of the operations before them is left out when the memtable takes the operations, and is not found by
+//! own reads.
 
 use std::{cell::RefCell, cmp::Ordering, collections::HashMap, ops::Range, sync::Arc};
 
-use kingtide_base::{EntryKind, Lsn, SeqNo, StorageResult, limits};
+use kingtide_base::{EntryKind, Fragments, Lsn, SeqNo, StorageResult, is_before_end, limits};
 use kingtide_collections::{MemtableOp, PreparedRun, entry_bytes};
 use kingtide_format::{Op, write_op, write_section_header};
 
 use crate::{
     error::{Error, ErrorKind, Result},
     family::{Family, hook::HookTicket},
+    memtable::{PlainOp, covered_places, surviving},
     read::iter::own_writes::{self, OwnWrites},
     wal::{HEADROOM_BYTES, RecordFrames, Tail},
 };
@@ -19,6 +24,8 @@ use crate::{
 const RECYCLED_BYTES_MAX: usize = 4 << 20;
 /// Up to this many operations, own writes are searched one by one.
 const SEARCHED_LINEARLY_MAX: usize = 8;
+/// Range deletes that are looked at one by one, beyond those that fragments were made of.
+const RANGES_LINEARLY_MAX: usize = 16;
 
 /// One operation, as places in the family's buffer.
 #[derive(Clone, Debug)]
@@ -28,6 +35,13 @@ struct OpIndex {
     hash: u64,
     expires_at: i64,
     kind: EntryKind,
+}
+
+impl OpIndex {
+    #[inline]
+    fn is_range(&self) -> bool {
+        self.kind == EntryKind::RangeDelete
+    }
 }
 
 /// What a transaction itself wrote to a key last.
@@ -51,6 +65,10 @@ pub(crate) struct Section {
     /// [`HEADROOM_BYTES`] free bytes, then the operations in log format.
     buffer: Vec<u8>,
     index: Vec<OpIndex>,
+    /// Which operations are range deletes, ascending.
+    ranges: Vec<u32>,
+    /// The operations on keys that count beside the range deletes, made by `prepare`; `None` without range deletes.
+    surviving: Option<Vec<u32>>,
     lookup: RefCell<Lookup>,
     /// Scratch for the section's header.
     header: Vec<u8>,
@@ -61,6 +79,9 @@ pub(crate) struct Section {
 struct Lookup {
     newest: HashMap<u64, u32>,
     indexed: usize,
+    /// What the first `covering` range deletes cover, by place.
+    covered: Fragments,
+    covering: usize,
 }
 
 impl Section {
@@ -72,6 +93,8 @@ impl Section {
             hook_ticket: None,
             buffer: vec![0; HEADROOM_BYTES],
             index: Vec::new(),
+            ranges: Vec::new(),
+            surviving: None,
             lookup: RefCell::default(),
             header: Vec::with_capacity(HEADROOM_BYTES),
         }
@@ -86,9 +109,13 @@ impl Section {
         self.index.clear();
         self.index
             .shrink_to(RECYCLED_BYTES_MAX / size_of::<OpIndex>());
+        self.ranges.clear();
+        self.surviving = None;
         let lookup = self.lookup.get_mut();
         lookup.newest.clear();
         lookup.indexed = 0;
+        lookup.covered = Fragments::default();
+        lookup.covering = 0;
     }
 
     /// Operations so far.
@@ -104,20 +131,73 @@ impl Section {
         self.bytes(&self.index[index as usize].key)
     }
 
-    /// The operations as a memtable takes them.
+    /// The operations on keys as a memtable takes them, once they are prepared.
     pub(crate) fn ops(&self) -> impl ExactSizeIterator<Item = MemtableOp<'_>> {
-        self.index.iter().map(|op| MemtableOp {
-            kind: op.kind,
-            expires_at: op.expires_at,
-            hash: op.hash,
-            key: self.bytes(&op.key),
-            value: self.bytes(&op.value),
+        (0..self.surviving_count()).map(|place| {
+            let op = &self.index[self.surviving_index(place)];
+            MemtableOp {
+                kind: op.kind,
+                expires_at: op.expires_at,
+                hash: op.hash,
+                key: self.bytes(&op.key),
+                value: self.bytes(&op.value),
+            }
         })
     }
 
-    /// The keys that are written, with their hashes (0 when the order has none).
+    fn surviving_count(&self) -> usize {
+        self.surviving.as_ref().map_or(self.index.len(), Vec::len)
+    }
+
+    fn surviving_index(&self, place: usize) -> usize {
+        self.surviving
+            .as_ref()
+            .map_or(place, |surviving| surviving[place] as usize)
+    }
+
+    /// The keys that are written, with their hashes (0 when the order has none). Range deletes are not among them.
     pub(super) fn keys(&self) -> impl Iterator<Item = (&[u8], u64)> {
-        self.index.iter().map(|op| (self.bytes(&op.key), op.hash))
+        let points = self.index.iter().filter(|op| !op.is_range());
+        points.map(|op| (self.bytes(&op.key), op.hash))
+    }
+
+    /// The ranges that are deleted: start and end (empty: no end), in the order in which they were made.
+    pub(crate) fn ranges(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
+        self.ranges.iter().map(|index| self.range(*index))
+    }
+
+    fn range(&self, index: u32) -> (&[u8], &[u8]) {
+        let op = &self.index[index as usize];
+        (self.bytes(&op.key), self.bytes(&op.value))
+    }
+
+    fn plain(&self) -> impl Iterator<Item = PlainOp<'_>> + Clone {
+        self.index
+            .iter()
+            .map(|op| (op.kind, self.bytes(&op.key), self.bytes(&op.value)))
+    }
+
+    /// The place of the last range delete over `key`, counted from 1; 0 when there is none.
+    fn covering_place(&self, key: &[u8]) -> usize {
+        if self.ranges.is_empty() {
+            return 0;
+        }
+        let order = &self.family.order;
+        let mut lookup = self.lookup.borrow_mut();
+        let tail_max = RANGES_LINEARLY_MAX.max(lookup.covering.isqrt());
+        if self.ranges.len() - lookup.covering > tail_max {
+            lookup.covered = covered_places(order, self.plain());
+            lookup.covering = self.ranges.len();
+        }
+        let tail = self.ranges[lookup.covering..].iter().rev();
+        let mut covering = tail.filter(|index| {
+            let (start, end) = self.range(**index);
+            order.compare(start, key).is_le() && is_before_end(order, key, end)
+        });
+        match covering.next() {
+            Some(index) => *index as usize + 1,
+            None => lookup.covered.cover(order, key, SeqNo::MAX).0 as usize,
+        }
     }
 
     pub(super) fn own_write(&self, index: u32) -> OwnWrite<'_> {
@@ -130,17 +210,39 @@ impl Section {
         }
     }
 
-    /// The last operation on `key`.
+    /// The last operation on `key`. A range delete over it is a delete of it.
     fn find(&self, key: &[u8]) -> Option<OwnWrite<'_>> {
+        let covering = self.covering_place(key);
+        match self.find_point(key) {
+            Some(index) if index as usize >= covering => Some(self.own_write(index)),
+            _ if covering == 0 => None,
+            _ => {
+                let (start, end) = self.range(covering as u32 - 1);
+                debug_assert!(is_before_end(&self.family.order, start, end));
+                Some(OwnWrite {
+                    key: start,
+                    kind: EntryKind::RangeDelete,
+                    value: &[],
+                    expires_at: 0,
+                })
+            }
+        }
+    }
+
+    /// The index of the last operation on `key` alone.
+    fn find_point(&self, key: &[u8]) -> Option<u32> {
         let order = &self.family.order;
-        let is_same = |index: &u32| order.compare(self.key(*index), key) == Ordering::Equal;
+        let is_same = |index: &u32| {
+            !self.index[*index as usize].is_range()
+                && order.compare(self.key(*index), key) == Ordering::Equal
+        };
         let count = self.index.len() as u32;
         let hash = if self.index.len() > SEARCHED_LINEARLY_MAX {
             order.hash(key)
         } else {
             None
         };
-        let found = match hash {
+        match hash {
             None => (0..count).rev().find(is_same),
             Some(hash) => match self.newest_with(hash) {
                 None => None,
@@ -148,15 +250,16 @@ impl Section {
                 Some(index) if !is_same(&index) => (0..count).rev().find(is_same),
                 Some(index) => Some(index),
             },
-        };
-        found.map(|index| self.own_write(index))
+        }
     }
 
     fn newest_with(&self, hash: u64) -> Option<u32> {
         let mut lookup = self.lookup.borrow_mut();
         let indexed = lookup.indexed;
         for (index, op) in self.index.iter().enumerate().skip(indexed) {
-            lookup.newest.insert(op.hash, index as u32);
+            if !op.is_range() {
+                lookup.newest.insert(op.hash, index as u32);
+            }
         }
         lookup.indexed = self.index.len();
         lookup.newest.get(&hash).copied()
@@ -164,27 +267,39 @@ impl Section {
 
     fn cursor(&self) -> OwnWrites {
         let widen = |range: &Range<u32>| range.start as usize..range.end as usize;
-        let writes = self.index.iter().map(|op| own_writes::OwnWrite {
+        let write = |op: &OpIndex| own_writes::OwnWrite {
             kind: op.kind,
             expires_at: op.expires_at,
             key: widen(&op.key),
             value: widen(&op.value),
-        });
-        OwnWrites::new(
-            self.family.order.clone(),
-            self.buffer.as_slice().into(),
-            writes.collect(),
-        )
+        };
+        let order = &self.family.order;
+        let writes = match surviving(order, self.plain()) {
+            None => self.index.iter().map(write).collect(),
+            Some(indexes) => indexes
+                .into_iter()
+                .map(|index| write(&self.index[index as usize]))
+                .collect(),
+        };
+        let own = OwnWrites::new(order.clone(), self.buffer.as_slice().into(), writes);
+        own.with_ranges(self.ranges())
     }
 
     fn push(&mut self, op: &Op<'_>) {
         let span = write_op(&mut self.buffer, op);
         self.arena_bytes += entry_bytes(op.key.len(), op.value.len(), op.expires_at != 0);
         let narrow = |range: Range<usize>| range.start as u32..range.end as u32;
+        let is_range = op.kind == EntryKind::RangeDelete;
+        if is_range {
+            self.ranges.push(self.index.len() as u32);
+        }
         self.index.push(OpIndex {
             key: narrow(span.key),
             value: narrow(span.value),
-            hash: self.family.order.hash(op.key).unwrap_or(0),
+            hash: match is_range {
+                true => 0,
+                false => self.family.order.hash(op.key).unwrap_or(0),
+            },
             expires_at: op.expires_at,
             kind: op.kind,
         });
@@ -369,10 +484,14 @@ impl WriteSet {
     pub(super) fn prepare(&mut self) {
         for section in &mut self.sections[..self.used] {
             section.make_header();
-            if section.index.len() >= limits::RUN_ENTRIES_MIN {
-                let count = section.index.len();
-                section.run = Some(PreparedRun::sort(&section.family.order, count, |index| {
-                    section.key(index)
+            section.surviving = match section.ranges.is_empty() {
+                true => None,
+                false => surviving(&section.family.order, section.plain()),
+            };
+            let count = section.surviving_count();
+            if count >= limits::RUN_ENTRIES_MIN {
+                section.run = Some(PreparedRun::sort(&section.family.order, count, |place| {
+                    section.key(section.surviving_index(place as usize) as u32)
                 }));
             }
         }

@@ -47,6 +47,8 @@ fn table(file: u64) -> Edit {
             sequence_max: SeqNo(file),
             entries: 1,
             tombstones: 0,
+            range_deletes: 0,
+            is_largest_excluded: false,
             raw_bytes: 10,
             value_files: Vec::new(),
         },

@@ -15,6 +15,8 @@ fn table(file: u64, value_files: &[u64]) -> TableMeta {
         sequence_max: SeqNo(2),
         entries: 10,
         tombstones: 1,
+        range_deletes: 0,
+        is_largest_excluded: false,
         raw_bytes: 200,
         value_files: value_files
             .iter()

@@ -30,12 +30,7 @@ impl Bounds {
             Some(prefix) if !prefix.is_empty() => prefix,
             Some(_) | None => return Ok(bounds),
         };
-        if !order.is_bytewise() {
-            return Err(Error::invalid(format!(
-                "a prefix needs the key order memcmp, this family is ordered by {}",
-                order.name()
-            )));
-        }
+        check_bytewise(order)?;
         if bounds.lower.as_ref().is_none_or(|lower| lower < prefix) {
             bounds.lower = Some(prefix.clone());
         }
@@ -72,6 +67,30 @@ impl Bounds {
             .as_ref()
             .is_some_and(|upper| order.compare(key, upper) != Ordering::Less)
     }
+}
+
+/// The first key with `prefix`, and the first key behind all of them; the latter is empty when there is none.
+///
+/// # Errors
+/// As [`Bounds::new`].
+pub(crate) fn prefix_range(prefix: &[u8], order: &KeyOrder) -> Result<(Vec<u8>, Vec<u8>)> {
+    check_bytewise(order)?;
+    let start = match prefix {
+        // Keys have at least one byte.
+        [] => vec![0],
+        prefix => prefix.to_vec(),
+    };
+    Ok((start, prefix_successor(prefix).unwrap_or_default()))
+}
+
+fn check_bytewise(order: &KeyOrder) -> Result<()> {
+    if order.is_bytewise() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "a prefix needs the key order memcmp, this family is ordered by {}",
+        order.name()
+    )))
 }
 
 /// The smallest byte string that is larger than every string that begins with `prefix`; none when there is no larger

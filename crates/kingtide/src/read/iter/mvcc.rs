@@ -24,16 +24,19 @@
 //! Invariants: `key` holds the shown key whenever there is one. `Forward`: the source is on the shown version.
 //! `Backward`: the source is on the last version of the preceding key, or invalid if there is none.
 //!
+//! A version below a newer range delete hides its key like a tombstone does.
+//!
 //! Not here: merging sources (the cursor comes merged), loading separated values, and the reserved kinds, which fail
 //! rather than being misread as absent.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, sync::Arc};
 
 use kingtide_base::{
-    Cursor, EntryKind, KeyOrder, SeqNo, StorageError, StorageResult, ValuePointer, ValueRef,
+    Cursor, EntryKind, Fragments, KeyOrder, SeqNo, StorageError, StorageResult, ValuePointer,
+    ValueRef,
 };
 
-use super::Bounds;
+use super::{Bounds, RangeFinder};
 
 /// Versions of one key that are stepped over before the source seeks behind the key.
 const VERSION_STEPS_MAX: usize = 16;
@@ -61,6 +64,8 @@ pub(crate) struct MvccCursor<C> {
     /// Unix seconds: what expires at or before this is expired.
     now: i64,
     bounds: Bounds,
+    /// What the snapshot sees of the range deletes.
+    ranges: RangeFinder,
 
     position: Position,
     /// The shown key, or the key whose remaining versions are being passed over.
@@ -76,6 +81,7 @@ impl<C: Cursor> MvccCursor<C> {
     pub(crate) fn new(source: C, order: KeyOrder, snapshot: SeqNo, now: i64) -> Self {
         Self {
             source,
+            ranges: RangeFinder::new(order.clone(), Arc::default()),
             order,
             snapshot,
             now,
@@ -91,6 +97,14 @@ impl<C: Cursor> MvccCursor<C> {
     /// The same, confined to `bounds`: seeks are clamped, moves end at the bounds.
     pub(crate) fn with_bounds(mut self, bounds: Bounds) -> Self {
         self.bounds = bounds;
+        self.position = Position::Nowhere;
+        self
+    }
+
+    /// The same, without what `ranges` hide: the range deletes that the snapshot sees (see
+    /// [`merged_ranges`](super::merged_ranges)).
+    pub(crate) fn with_ranges(mut self, ranges: Arc<Fragments>) -> Self {
+        self.ranges = RangeFinder::new(self.order.clone(), ranges);
         self.position = Position::Nowhere;
         self
     }
@@ -333,9 +347,19 @@ impl<C: Cursor> MvccCursor<C> {
             && self.order.compare(self.source.key(), &self.key) == Ordering::Equal
     }
 
+    /// True when a newer range delete lies over the source's version.
+    fn source_is_covered(&mut self) -> bool {
+        let sequence = self.source.sequence();
+        let fragment = self.ranges.find(self.source.key());
+        fragment.is_some_and(|fragment| fragment.newest() > sequence)
+    }
+
     /// True when the source's version is a value, false when it hides its key.
     #[inline]
-    fn source_is_live(&self) -> StorageResult<bool> {
+    fn source_is_live(&mut self) -> StorageResult<bool> {
+        if !self.ranges.is_empty() && self.source_is_covered() {
+            return Ok(false);
+        }
         match self.source.kind() {
             EntryKind::Put => Ok(!is_expired(self.source.expires_at(), self.now)),
             EntryKind::Delete | EntryKind::SingleDelete => Ok(false),

@@ -7,7 +7,12 @@
 
 use std::{cmp::Ordering, ops::Range, sync::Arc};
 
-use kingtide_base::{Cursor, EntryKind, KeyOrder, SeqNo, StorageResult, ValueRef};
+use kingtide_base::{
+    Cursor, EntryKind, Fragments, KeyOrder, RangeTombstone, SeqNo, StorageResult, ValueRef,
+};
+
+/// The number of a transaction's own range deletes: above all commits, below its own writes that they did not remove.
+pub(super) const OWN_RANGES: SeqNo = SeqNo(u64::MAX - 1);
 
 /// One operation: what it does, and where its key and value lie in the buffer that the operations share.
 #[derive(Clone, Debug)]
@@ -27,6 +32,7 @@ pub(crate) struct OwnWrites {
     order: KeyOrder,
     buffer: Arc<[u8]>,
     writes: Arc<[OwnWrite]>,
+    ranges: Arc<Fragments>,
     /// Invalid when it is not an index of `writes`.
     index: usize,
 }
@@ -54,8 +60,29 @@ impl OwnWrites {
             order,
             buffer,
             writes: writes.into(),
+            ranges: Arc::default(),
             index: usize::MAX,
         }
+    }
+
+    /// The same, with the range deletes of the transaction: start and end (empty: no end) of each. What they cover of the
+    /// operations was left out before.
+    pub(crate) fn with_ranges<'a>(
+        mut self,
+        ranges: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Self {
+        let tombstones = ranges.map(|(start, end)| RangeTombstone {
+            start,
+            end,
+            sequence: OWN_RANGES,
+        });
+        self.ranges = Arc::new(Fragments::build(&self.order, tombstones, &[]));
+        self
+    }
+
+    /// The range deletes of the transaction; they hide every committed version, and none of these operations.
+    pub(crate) fn ranges(&self) -> &Arc<Fragments> {
+        &self.ranges
     }
 
     /// The number of keys before the first that `is_before` refuses.
@@ -79,6 +106,7 @@ impl Clone for OwnWrites {
             order: self.order.clone(),
             buffer: Arc::clone(&self.buffer),
             writes: Arc::clone(&self.writes),
+            ranges: Arc::clone(&self.ranges),
             index: usize::MAX,
         }
     }

@@ -13,6 +13,8 @@ fn table(file: u64, smallest: &[u8], largest: &[u8], sequence_max: u64) -> Arc<T
         sequence_max: SeqNo(sequence_max),
         entries: 10,
         tombstones: 1,
+        range_deletes: 0,
+        is_largest_excluded: false,
         raw_bytes: 200,
         value_files: vec![kingtide_format::ValueFileUse {
             file: FileId(1),

@@ -218,7 +218,8 @@ fn access<T>(outcome: Result<T>) -> Option<ConflictAccess> {
 #[test]
 fn what_was_read_conflicts_with_later_commits() {
     use std::ops::Bound::{Excluded, Included};
-    let cases: [(fn(&mut ReadSet, &Arc<Family>) -> Result<()>, _); 3] = [
+    type Read = fn(&mut ReadSet, &Arc<Family>) -> Result<()>;
+    let cases: [(Read, _); 3] = [
         (
             |reads, family| reads.add_point(family, b"key"),
             ConflictAccess::Read,
