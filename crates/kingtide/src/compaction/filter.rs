@@ -95,12 +95,6 @@ impl VersionFilter {
         }
     }
 
-    /// The same filter, which can tell whether a key exists outside of the pass, in an older version.
-    pub(crate) fn with_lookup(mut self, exists_below: ExistsBelow) -> Self {
-        self.exists_below = Some(exists_below);
-        self
-    }
-
     /// Tells the filter of all range deletes that take part in the merge. To be called before the first version.
     pub(crate) fn set_ranges<'a>(
         &mut self,
@@ -147,6 +141,12 @@ impl VersionFilter {
         let boundary = self.boundaries.get(stripe);
         let mut alike = newer.filter(|number| boundary.is_some_and(|bound| number <= bound));
         alike.next().is_some()
+    }
+
+    /// The same filter, which can tell whether a key exists outside of the pass, in an older version.
+    pub(crate) fn with_lookup(mut self, exists_below: ExistsBelow) -> Self {
+        self.exists_below = Some(exists_below);
+        self
     }
 
     /// What becomes of the next version.

@@ -10,7 +10,8 @@ use kingtide_policy::{
 };
 use kingtide_table::{CursorUse, LevelCursor};
 
-use super::{below::exists_below, filter::VersionFilter};
+use super::below::exists_below;
+use super::filter::VersionFilter;
 use crate::{
     engine::Engine,
     error::{Error, ErrorKind, Result},
@@ -63,13 +64,13 @@ pub(crate) fn merge_once(
         engine.install_moves(family, &claim.inputs, claim.target_level())?;
         return Ok(MergeOutcome::Merged);
     }
-    let below = exists_below(
-        &engine.files,
-        family,
-        Arc::clone(&claim.version),
-        claim.target_level(),
-    );
-    let mut filter = version_filter(engine, &family.order, claim.plan.is_bottom).with_lookup(below);
+    let mut filter =
+        version_filter(engine, &family.order, claim.plan.is_bottom).with_lookup(exists_below(
+            &engine.files,
+            family,
+            Arc::clone(&claim.version),
+            claim.target_level(),
+        ));
     claim.tell_ranges(engine, &mut filter)?;
     let mut cursor = claim.cursor(engine, &filter)?;
     let writer = TableWriter::new(&engine.files, family, claim.plan.output_table_bytes);

@@ -8,9 +8,11 @@
 //! | `snapshot`, `named_snapshot` | views of the past, with and without names |
 //! | `hooks` | commit hooks |
 //! | `retry` | work that is done again after conflicts |
+//! | `backup` | checkpoints and backups |
 //! | `single_delete` | deletes of keys that were put once |
 //! | `verify` | every byte checked |
 
+mod backup;
 mod close;
 mod families;
 mod hooks;

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `begin` | begin, reset, roll back |
 //! | `reads`, `view` | gets and iterators over the view and the own writes; what must be remembered of them |
-//! | `writes`, `range_delete`, `single_delete` | puts and deletes, within the limit |
+//! | `writes`, `range_delete` | puts and deletes, within the limit |
+//! | `single_delete` | deletes of keys that were put once |
 //! | `savepoint` | taking back the writes after a point |
 //! | `commit` | what is checked, how durable it must be |
 //! | `abort` | the end from outside: abort by another thread, time over |

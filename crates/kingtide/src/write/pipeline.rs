@@ -242,7 +242,7 @@ impl Pipeline {
         let Some(validation) = validation else {
             return Ok(None);
         };
-        let places = Places::note(validation);
+        let places = Places::note(writes, validation);
         let last = self.order.lock().last_sequence();
         validate::check(writes, (places, last), validation, before).map(Some)
     }
@@ -336,6 +336,9 @@ impl Pipeline {
             self.keeper.nudge();
         }
         for section in writes.sections() {
+            if section.ranges().len() > 0 {
+                section.family.load().active.table.tidy_ranges();
+            }
             // A batch is a run of its own; small commits make one only every few thousand.
             let may_add_run = section.op_count() >= limits::RUN_ENTRIES_MIN
                 || sequence.0.is_multiple_of(RUN_CHECK_PERIOD);

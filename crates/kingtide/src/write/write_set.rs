@@ -69,6 +69,8 @@ pub(crate) struct Section {
     ranges: Vec<u32>,
     /// The operations on keys that count beside the range deletes, made by `prepare`; `None` without range deletes.
     surviving: Option<Vec<u32>>,
+    /// The keys of all range deletes together, made by `prepare`.
+    deleted: Fragments,
     lookup: RefCell<Lookup>,
     /// Scratch for the section's header.
     header: Vec<u8>,
@@ -95,6 +97,7 @@ impl Section {
             index: Vec::new(),
             ranges: Vec::new(),
             surviving: None,
+            deleted: Fragments::default(),
             lookup: RefCell::default(),
             header: Vec::with_capacity(HEADROOM_BYTES),
         }
@@ -111,6 +114,7 @@ impl Section {
             .shrink_to(RECYCLED_BYTES_MAX / size_of::<OpIndex>());
         self.ranges.clear();
         self.surviving = None;
+        self.deleted = Fragments::default();
         let lookup = self.lookup.get_mut();
         lookup.newest.clear();
         lookup.indexed = 0;
@@ -164,6 +168,11 @@ impl Section {
     /// The ranges that are deleted: start and end (empty: no end), in the order in which they were made.
     pub(crate) fn ranges(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
         self.ranges.iter().map(|index| self.range(*index))
+    }
+
+    /// The keys of all range deletes together, once they are prepared.
+    pub(crate) fn deleted(&self) -> &Fragments {
+        &self.deleted
     }
 
     fn range(&self, index: u32) -> (&[u8], &[u8]) {
@@ -311,10 +320,16 @@ impl Section {
         self.run = None;
         self.buffer.truncate(mark.buffer_bytes);
         self.index.truncate(mark.ops);
+        let ranges = self
+            .ranges
+            .partition_point(|index| (*index as usize) < mark.ops);
+        self.ranges.truncate(ranges);
         // Operations that were replaced by those taken back are the newest again: built anew on the next read.
         let lookup = self.lookup.get_mut();
         lookup.newest.clear();
         lookup.indexed = 0;
+        lookup.covered = Fragments::default();
+        lookup.covering = 0;
     }
 
     fn make_header(&mut self) {
@@ -484,10 +499,12 @@ impl WriteSet {
     pub(super) fn prepare(&mut self) {
         for section in &mut self.sections[..self.used] {
             section.make_header();
-            section.surviving = match section.ranges.is_empty() {
-                true => None,
-                false => surviving(&section.family.order, section.plain()),
-            };
+            if !section.ranges.is_empty() {
+                let order = &section.family.order;
+                let surviving = surviving(order, section.plain());
+                let deleted = covered_places(order, section.plain());
+                (section.surviving, section.deleted) = (surviving, deleted);
+            }
             let count = section.surviving_count();
             if count >= limits::RUN_ENTRIES_MIN {
                 section.run = Some(PreparedRun::sort(&section.family.order, count, |place| {
