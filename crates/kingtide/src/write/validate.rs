@@ -61,6 +61,11 @@ pub(crate) struct Validation<'a> {
 }
 
 impl<'a> Validation<'a> {
+    /// True when what arrives must be looked at in order, for which step 1 needs the commit lock once.
+    pub(super) fn has_reads(&self) -> bool {
+        self.reads.is_some()
+    }
+
     fn families(&self) -> impl Iterator<Item = &'a FamilyReads> + use<'a> {
         self.reads.into_iter().flat_map(ReadSet::families)
     }
@@ -85,8 +90,9 @@ impl Places {
 pub(super) struct Checked<'a> {
     /// Every commit up to this one was looked at.
     through: SeqNo,
-    /// The tables that were looked at, per section of the writes.
-    versions: Vec<Arc<Version>>,
+    /// The tables that were looked at, per section of the writes: of the first, and of the others.
+    first_version: Option<Arc<Version>>,
+    other_versions: Vec<Arc<Version>>,
     /// The same for the reads.
     reads: Vec<CheckedReads<'a>>,
     returns: usize,
@@ -111,8 +117,8 @@ pub(super) enum Recheck {
     Stale,
 }
 
-/// Step 1. `last` is the newest commit, read after `places` were noted and before the call; `before` is what an earlier
-/// step 1 of the same commit answered.
+/// Step 1. `last` is a commit up to which all are applied, read after `places` were noted and before the call; with reads, it
+/// is the newest and was read under the commit lock. `before` is what an earlier step 1 of the same commit answered.
 ///
 /// # Errors
 /// `Conflict` that names key and family; what reading tables answers.
@@ -124,7 +130,8 @@ pub(super) fn check<'a>(
 ) -> Result<Checked<'a>> {
     let mut checked = Checked {
         through: last,
-        versions: Vec::new(),
+        first_version: None,
+        other_versions: Vec::new(),
         reads: Vec::new(),
         returns: before.map_or(0, |before| before.returns + 1),
     };
@@ -141,7 +148,11 @@ pub(super) fn check<'a>(
                     keys.check(key, hash, &current, validation.tables)?;
                 }
             }
-            checked.versions.push(Arc::clone(&current.version));
+            let version = Arc::clone(&current.version);
+            match checked.first_version {
+                None => checked.first_version = Some(version),
+                Some(_) => checked.other_versions.push(version),
+            }
         }
     }
     for (reads, place) in validation.families().zip(places.0) {
@@ -253,7 +264,8 @@ pub(super) fn recheck(
     validation: Validation<'_>,
 ) -> Result<Recheck> {
     if let Some(snapshot) = validation.snapshot {
-        for (section, version) in writes.sections().zip(&checked.versions) {
+        let versions = checked.first_version.iter().chain(&checked.other_versions);
+        for (section, version) in writes.sections().zip(versions) {
             let current = section.family.load();
             if !Arc::ptr_eq(&current.version, version) {
                 return Ok(Recheck::Stale);
