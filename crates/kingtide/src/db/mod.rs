@@ -24,6 +24,7 @@ mod retry;
 mod single_delete;
 mod snapshot;
 mod statistics;
+mod telling;
 mod verify;
 
 use std::{
@@ -112,6 +113,7 @@ impl Db {
             note_runs,
             path,
         };
+        shared.tell_opened();
         if !shared.engine.options.read_only {
             shared
                 .engine

@@ -18,8 +18,9 @@ use kingtide_table::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};
 
 use super::recover::{Recovered, Recovery};
 use crate::{
-    engine::{Engine, EngineParts, ManifestSlot},
+    engine::{Counters, Engine, EngineParts, ManifestSlot},
     error::{Error, ErrorKind, Result},
+    events::{Audience, Events, LogFile},
     family::{Family, FamilyParts, Opening, SuperVersion, decode_options},
     files::Files,
     manifest::{self, Manifest, ManifestState},
@@ -95,7 +96,11 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
         sealed_bytes_max,
         memtables,
     }));
+    let events = start_events(&place, &options)?;
+    files.tell(&events);
+    pipeline.tell(&events);
     let engine = Arc::new(Engine::new(EngineParts {
+        events,
         env: Arc::clone(&place.env),
         options,
         wal: Arc::clone(&place.wal),
@@ -144,6 +149,21 @@ fn open_place(path: &Path, options: &Options, env: Arc<dyn Env>) -> Result<Place
         klog,
         vlog,
         lock,
+    })
+}
+
+/// Who wants to know what happens in this opening.
+fn start_events(place: &Place, options: &Options) -> Result<Arc<Events>> {
+    let wants_log = options.log.to_file && !options.read_only;
+    let audience = Audience {
+        listener: options.listener.clone(),
+        log: wants_log.then(|| LogFile::open(Arc::clone(&place.root), options.log)),
+    };
+    Events::start(&place.env, audience).map_err(|error| {
+        Error::new(
+            ErrorKind::Io,
+            format!("cannot start a background thread: {error}"),
+        )
     })
 }
 
@@ -465,6 +485,7 @@ fn install(engine: &Arc<Engine>, recovered: Vec<Recovered>) -> Result<()> {
         for (_, table) in &tables {
             engine.files.live.add(table);
         }
+        Counters::add(&engine.counters.recovered_tables, tables.len() as u64);
         let current = found.family.load_full();
         let version = current
             .version

@@ -2,6 +2,7 @@
 //! the rules that bind them together; the paths themselves are modules of their own.
 
 mod install;
+mod watch;
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use kingtide_env::{
 
 use crate::{
     error::{Error, ErrorKind, Result},
+    events::Events,
     family::{Family, Opening, Registry},
     files::Files,
     manifest::{Manifest, ManifestState},
@@ -24,6 +26,8 @@ use crate::{
     snapshot::{SnapshotList, SnapshotRegistry},
     write::{Pipeline, WriteSet},
 };
+
+pub(crate) use watch::Watch;
 
 /// Write sets that are kept for reuse.
 const WRITE_SETS_KEPT: usize = 64;
@@ -44,6 +48,7 @@ pub(crate) struct Counters {
     pub(crate) flushes: AtomicU64,
     pub(crate) merges: AtomicU64,
     pub(crate) table_bytes_written: AtomicU64,
+    pub(crate) recovered_tables: AtomicU64,
 }
 
 impl Counters {
@@ -71,6 +76,7 @@ pub(crate) struct Engine {
     pub(crate) snapshot_list: Arc<SnapshotList>,
     pub(crate) manifest: Mutex<ManifestSlot>,
     pub(crate) counters: Counters,
+    pub(crate) events: Arc<Events>,
     /// Names this opening, so that handles of another one are refused.
     pub(crate) opening: Opening,
     pub(crate) is_closed: AtomicBool,
@@ -93,6 +99,7 @@ pub(crate) struct EngineParts {
     pub(crate) files: Arc<Files>,
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) manifest: ManifestSlot,
+    pub(crate) events: Arc<Events>,
     pub(crate) opening: Opening,
     pub(crate) lock: Option<Box<dyn FileLock>>,
 }
@@ -110,6 +117,7 @@ impl Engine {
             snapshot_list: Arc::default(),
             manifest: Mutex::new(parts.manifest),
             counters: Counters::default(),
+            events: parts.events,
             opening: parts.opening,
             is_closed: AtomicBool::new(false),
             clock: AtomicU64::new(0),
@@ -281,6 +289,13 @@ impl Engine {
     /// Gives the directory back to other openings.
     pub(crate) fn release_lock(&self) {
         self.lock.lock().take();
+    }
+}
+
+impl Drop for Engine {
+    /// An opening that failed half way has told somebody of its beginning already.
+    fn drop(&mut self) {
+        self.events.stop();
     }
 }
 

@@ -13,6 +13,7 @@ mod hooks;
 mod order;
 mod pipeline;
 mod stall;
+mod telling;
 mod validate;
 mod write_set;
 

@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
+    events::Events,
     family::Family,
     memtable::{Memory, MemtableSource},
     wal::{Blank, RecordFrames, Tail, UnsyncedSegments},
@@ -115,7 +116,7 @@ pub(crate) struct Pipeline {
     pub(crate) stall: Stall,
     pub(crate) memtables: MemtableSource,
     pub(crate) keeper: KeeperSignal,
-    env: Arc<dyn Env>,
+    pub(super) env: Arc<dyn Env>,
     log_directory: Arc<dyn Directory>,
     /// Held by whoever makes a blank segment.
     blank_maker: Mutex<()>,
@@ -124,6 +125,7 @@ pub(crate) struct Pipeline {
     syncs: AtomicU64,
     commits: AtomicU64,
     attention: std::sync::OnceLock<Arc<dyn Attention>>,
+    pub(super) events: std::sync::OnceLock<Arc<Events>>,
 }
 
 /// How a pipeline is made.
@@ -162,6 +164,7 @@ impl Pipeline {
             syncs: AtomicU64::new(0),
             commits: AtomicU64::new(0),
             attention: std::sync::OnceLock::new(),
+            events: std::sync::OnceLock::new(),
         }
     }
 
@@ -377,10 +380,14 @@ impl Pipeline {
     fn sync_segments(&self, segments: &UnsyncedSegments) -> Result<()> {
         // Relaxed: a statistic.
         self.syncs.fetch_add(1, Ordering::Relaxed);
-        for segment in segments {
-            segment.make_durable()?;
+        let begun = self.is_watched().then(|| self.env.monotonic_nanos());
+        let outcome = segments
+            .iter()
+            .try_for_each(|segment| segment.make_durable());
+        if let Some(begun) = begun {
+            self.tell_sync(begun, &outcome);
         }
-        Ok(())
+        Ok(outcome?)
     }
 
     /// Writes how far the log is durable into the log, if no frame says so yet. A failure stops the log.
@@ -474,8 +481,11 @@ impl Pipeline {
             return Ok(());
         }
         let sealed_max = family.options.l0_queue_stall_threshold;
-        self.stall
-            .wait(|| family.load().sealed.len() >= sealed_max)?;
+        let is_full = || family.load().sealed.len() >= sealed_max;
+        let stalled = self.note_stall(family, is_full());
+        let outcome = self.stall.wait(is_full);
+        self.note_stall_end(family, stalled);
+        outcome?;
         self.replace_active(family, full, needed);
         Ok(())
     }
@@ -513,6 +523,7 @@ impl Pipeline {
                 }
             });
         }
+        self.note_sealed(family, full);
         if let Some(attention) = self.attention.get() {
             attention.sealed(family);
         }
