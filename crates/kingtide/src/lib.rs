@@ -89,7 +89,7 @@ mod wal;
 mod write;
 
 pub use backup::BackupReport;
-pub use db::{Db, Snapshot, VerifyReport};
+pub use db::{Db, PreparedTransaction, Snapshot, VerifyReport};
 pub use error::{Conflict, ConflictAccess, Error, ErrorKind, Result};
 pub use events::{Event, Listener, LogLevel, LogOptions};
 pub use family::{

@@ -3,6 +3,8 @@
 //! | module | what it is |
 //! |---|---|
 //! | `open`, `recover` | from a directory to an engine; replay of the log |
+//! | `carry` | the first segment of an opening |
+//! | `prepared` | outcomes of two-phase commit |
 //! | `families` | create, drop, rename, clone, flush |
 //! | `close` | nothing is lost |
 //! | `snapshot`, `named_snapshot` | views of the past, with and without names |
@@ -13,11 +15,13 @@
 //! | `verify` | every byte checked |
 
 mod backup;
+mod carry;
 mod close;
 mod families;
 mod hooks;
 mod named_snapshot;
 mod open;
+mod prepared;
 mod range_delete;
 mod recover;
 mod retry;
@@ -33,6 +37,7 @@ use std::{
     sync::Arc,
 };
 
+pub use prepared::PreparedTransaction;
 pub use snapshot::Snapshot;
 pub use verify::VerifyReport;
 
