@@ -75,6 +75,8 @@ struct Workload {
     of_round: u64,
     /// What it counts.
     what: &'static str,
+    /// Its limit at each level, in the length that changes must pass.
+    ci_seconds: u64,
 }
 
 const WITH_ONE_VIEW: &[IsolationLevel] = &[
@@ -91,6 +93,7 @@ const WORKLOADS: &[Workload] = &[
         operations: 1_000_000,
         of_round: 25_000,
         what: "increments",
+        ci_seconds: 10,
     },
     Workload {
         name: "skew",
@@ -99,6 +102,7 @@ const WORKLOADS: &[Workload] = &[
         operations: 1_000_000,
         of_round: 25_600,
         what: "pairs",
+        ci_seconds: 40,
     },
     Workload {
         name: "fractured",
@@ -107,14 +111,16 @@ const WORKLOADS: &[Workload] = &[
         operations: 2_000_000,
         of_round: 100_000,
         what: "reads of pairs",
+        ci_seconds: 8,
     },
     Workload {
         name: "bank",
         run: workloads::bank,
         levels: WITH_ONE_VIEW,
         operations: 50_000,
-        of_round: 2_000,
+        of_round: 250,
         what: "audits",
+        ci_seconds: 8,
     },
     Workload {
         name: "set",
@@ -123,6 +129,7 @@ const WORKLOADS: &[Workload] = &[
         operations: 100_000,
         of_round: 20_000,
         what: "inserts",
+        ci_seconds: 4,
     },
 ];
 
@@ -170,7 +177,7 @@ pub fn run_ci(threads: usize) -> Checked {
     proofs.into_iter().collect::<Checked>()?;
     WORKLOADS
         .iter()
-        .try_for_each(|workload| run_workload(workload, (1, 1), Some(10), threads))
+        .try_for_each(|workload| run_workload(workload, (1, 1), Some(workload.ci_seconds), threads))
 }
 
 /// As [`run_items`], until `seconds` have passed.

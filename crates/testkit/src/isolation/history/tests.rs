@@ -11,7 +11,8 @@ use kingtide::IsolationLevel::{
 use super::{
     check::check_window,
     independent::anomalies,
-    record::{Ending, Key, Log, Number, Operation, Part, Record, Span, Window},
+    own::Own,
+    record::{Ending, Key, Log, Number, Operation, Part, Record, Role, Span, Window},
 };
 use crate::isolation::LEVELS;
 
@@ -74,13 +75,17 @@ impl Story {
         Name(self.open.len() - 1)
     }
 
-    fn read(&mut self, Name(index): Name, parts: impl IntoIterator<Item = Part>) {
+    fn read(&mut self, name: Name, parts: impl IntoIterator<Item = Part>) {
+        self.read_as(name, Role::Plain, parts);
+    }
+
+    fn read_as(&mut self, Name(index): Name, role: Role, parts: impl IntoIterator<Item = Part>) {
         let span = self.span();
         let log = &mut self.open[index];
         let start = log.parts.len();
         log.parts.extend(parts);
         let parts = start..log.parts.len();
-        log.operations.push(Operation::Read { span, parts });
+        log.operations.push(Operation::Read { span, parts, role });
     }
 
     fn get(&mut self, name: Name, key: Key, number: impl Into<Option<Number>>) {
@@ -98,6 +103,10 @@ impl Story {
     fn write(&mut self, Name(index): Name, key: Key, number: impl Into<Option<Number>>) {
         let write = Operation::Write(key, number.into());
         self.open[index].operations.push(write);
+    }
+
+    fn push(&mut self, Name(index): Name, operation: Operation) {
+        self.open[index].operations.push(operation);
     }
 
     fn end(&mut self, Name(index): Name, ending: Ending) {
@@ -132,8 +141,13 @@ impl Story {
             }
         }
         commits.sort_by_key(|commit| commit.0);
-        for operation in commits.iter().flat_map(|(_, log)| &log.operations) {
-            if let Operation::Write(key, number) = operation {
+        let mut own = Own::default();
+        for (_, log) in commits {
+            own.clear();
+            log.operations
+                .iter()
+                .for_each(|operation| own.apply(operation));
+            for (key, number) in own.writes() {
                 self.window.after[usize::from(*key)] = *number;
             }
         }
@@ -481,6 +495,125 @@ fn entries_outside_of_a_scan_are_found() {
     story.scan(name, 0..2, &[(0, 1), (1, 2), (2, 3)]);
     story.commit(name, 0);
     story.is_wrong("beyond");
+}
+
+#[test]
+fn what_is_read_for_update_may_not_change() {
+    // A write of another one in between, and a commit all the same.
+    right_at(&[], |level| {
+        let mut story = Story::new();
+        let name = story.begin(level);
+        story.read_as(name, Role::ForUpdate, [Part::Point(X, Some(1))]);
+        story.write(name, Y, 100);
+        story.set(11, &[(X, Some(50))]);
+        story.commit(name, 12);
+        story
+    });
+    // The same without a write.
+    right_at(&[], |level| {
+        let mut story = Story::new();
+        let name = story.begin(level);
+        story.read_as(name, Role::ForUpdate, [Part::Point(GAP, None)]);
+        story.set(11, &[(GAP, Some(50))]);
+        story.commit(name, 0);
+        story
+    });
+    // The conflict is right, without writes and at every level.
+    right_at(&LEVELS, |level| {
+        let mut story = Story::new();
+        let name = story.begin(level);
+        story.read_as(name, Role::ForUpdate, [Part::Point(X, Some(1))]);
+        story.set(11, &[(X, Some(50))]);
+        story.end(name, Ending::Conflict);
+        story
+    });
+    // Below repeatable read the view is that of the read: what came before it is no cause.
+    right_at(&[RepeatableRead, Snapshot, Serializable], |level| {
+        let mut story = Story::new();
+        let name = story.begin(level);
+        story.set(11, &[(X, Some(50))]);
+        let seen = if level.has_one_view() { 1 } else { 50 };
+        story.read_as(name, Role::ForUpdate, [Part::Point(X, Some(seen))]);
+        story.end(name, Ending::Conflict);
+        story
+    });
+}
+
+#[test]
+fn what_is_read_untracked_fits_the_view_and_is_not_protected() {
+    right_at(&LEVELS, |level| {
+        let mut story = Story::new();
+        let name = story.begin(level);
+        story.read_as(name, Role::Untracked, [Part::Point(X, Some(1))]);
+        story.write(name, Y, 100);
+        story.set(11, &[(X, Some(50))]);
+        story.commit(name, 12);
+        story
+    });
+    right_at(&[], |level| {
+        let mut story = Story::new();
+        story.set(11, &[(X, Some(50))]);
+        let name = story.begin(level);
+        story.read_as(name, Role::Untracked, [Part::Point(X, Some(1))]);
+        story.commit(name, 0);
+        story
+    });
+}
+
+#[test]
+fn a_range_delete_writes_all_its_keys() {
+    let others = [ReadUncommitted, ReadCommitted];
+    right_at(&others, |level| {
+        let mut story = Story::new();
+        let name = story.begin(level);
+        story.push(name, Operation::Clear(0..4));
+        story.set(11, &[(GAP, Some(50))]);
+        story.commit(name, 12);
+        story
+    });
+    right_at(&[], |level| {
+        let mut story = Story::new();
+        let name = story.begin(level);
+        story.push(name, Operation::Clear(0..4));
+        story.get(name, Y, 2);
+        story.commit(name, 11);
+        story
+    });
+}
+
+#[test]
+fn what_is_undone_is_not_written() {
+    // Neither committed nor seen, while the write before the savepoint is both.
+    right_at(&LEVELS, |level| {
+        let mut story = Story::new();
+        let name = story.begin(level);
+        story.write(name, X, 100);
+        story.push(name, Operation::Save);
+        story.write(name, X, 101);
+        story.write(name, Y, 102);
+        story.get(name, X, 101);
+        story.push(name, Operation::Undo);
+        story.get(name, X, 100);
+        story.get(name, Y, 2);
+        story.commit(name, 11);
+        let reader = story.begin(level);
+        story.scan(reader, 0..4, &[(0, 100), (1, 2), (2, 3)]);
+        story.commit(reader, 0);
+        story
+    });
+    right_at(&[], |level| {
+        let mut story = Story::new();
+        let name = story.begin(level);
+        story.push(name, Operation::Save);
+        story.write(name, Y, 102);
+        story.push(name, Operation::Undo);
+        story.write(name, X, 100);
+        story.commit(name, 11);
+        let reader = story.begin(level);
+        story.get(reader, Y, 102);
+        story.commit(reader, 0);
+        story
+    });
 }
 
 /// The checker by others sees the same: write skew between two transactions, allowed by one model and not by another.

@@ -1,5 +1,7 @@
 //! Accounts between which money moves, audited all the while.
 
+use std::thread;
+
 use kingtide::IterOptions;
 
 use super::{Bench, Round, WorkTally, commits, decode, number, on_threads, share};
@@ -72,6 +74,10 @@ fn transfer(bench: &Bench, round: &Round, random: &mut Random) -> Checked<bool> 
     let write = [(from, source - amount), (to, target + amount)];
     for (account, value) in write {
         transaction.put(bench.family(account), &key(account), &value.to_le_bytes())?;
+    }
+    if random.one_in(8) {
+        // Gives the others time to be first.
+        thread::yield_now();
     }
     commits(transaction)
 }
