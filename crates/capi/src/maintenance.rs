@@ -104,7 +104,9 @@ pub extern "C" fn tidesdb_checkpoint(db: DatabaseHandle, checkpoint_dir: Text) -
     answer(|| {
         not_in_callback()?;
         let database = db.get()?;
-        database.db.checkpoint(checkpoint_dir.path("checkpoint_dir")?)?;
+        database
+            .db
+            .checkpoint(checkpoint_dir.path("checkpoint_dir")?)?;
         Ok(())
     })
 }

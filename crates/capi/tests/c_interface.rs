@@ -129,8 +129,15 @@ fn check_program_in(parent: &Path, name: &str, arguments: &[&str]) {
         fs::create_dir(&data).expect("a directory");
         let mut command = if tool() == Tool::Valgrind {
             let mut command = Command::new("valgrind");
-            let options = ["--quiet", "--leak-check=full", "--errors-for-leak-kinds=definite"];
-            command.args(options).arg("--error-exitcode=99").arg(program);
+            let options = [
+                "--quiet",
+                "--leak-check=full",
+                "--errors-for-leak-kinds=definite",
+            ];
+            command
+                .args(options)
+                .arg("--error-exitcode=99")
+                .arg(program);
             command
         } else {
             Command::new(program)
@@ -187,8 +194,16 @@ fn setting(name: &str, default: &str) -> String {
 fn nothing_is_left_behind_by_opening_and_closing() {
     // In memory where there is such a place: this is not about the disk.
     let memory = Path::new("/dev/shm");
-    let parent = if memory.is_dir() { memory.to_owned() } else { env::temp_dir() };
-    check_program_in(&parent, "cycles.c", &[&setting("KINGTIDE_CAPI_CYCLES", "100")]);
+    let parent = if memory.is_dir() {
+        memory.to_owned()
+    } else {
+        env::temp_dir()
+    };
+    check_program_in(
+        &parent,
+        "cycles.c",
+        &[&setting("KINGTIDE_CAPI_CYCLES", "100")],
+    );
 }
 
 #[test]
