@@ -181,6 +181,11 @@ fn backups_and_checkpoints() {
 }
 
 #[test]
+fn maintenance_and_statistics() {
+    check_program("maintenance.c", &[]);
+}
+
+#[test]
 fn settings_in_files() {
     check_program("ini.c", &[]);
 }
