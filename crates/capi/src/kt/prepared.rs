@@ -110,7 +110,7 @@ fn copy(one: &PreparedTransaction, pending: &mut Pending) -> Outcome<Prepared> {
         xid: pending.keep(copy_bytes(&one.xid)?),
         xid_size: one.xid.len(),
         operation_count: one.operation_count as u64,
-        bytes: one.bytes as u64,
+        bytes: one.bytes,
         age_us: u64::try_from(one.age.as_micros()).unwrap_or(u64::MAX),
         isolation: isolation_number(one.isolation),
         family_count: c_int::try_from(families.len()).unwrap_or(c_int::MAX),
