@@ -122,7 +122,7 @@ pub fn steps() -> Vec<Step> {
     steps.push(commit(14, &["b", "d"], 2, SyncMode::None));
     steps.push(Step::Rename("c", "e"));
     steps.push(commit(15, &["d", "e"], 2, INTERVAL));
-    steps.push(delete_range(("e", "KEY00", "Key12"), INTERVAL));
+    steps.push(delete_range(("e", "key00", "Key12"), INTERVAL));
     steps.push(Step::Reopen);
     steps.push(commit(16, &["a", "d", "e"], 4, SyncMode::None));
     steps.push(Step::Drop("b"));
