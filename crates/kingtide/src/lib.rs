@@ -67,6 +67,7 @@
 //! a time: a second open, by this process or another, is refused as [`ErrorKind::Locked`].
 
 mod background;
+mod backup;
 mod compaction;
 mod db;
 mod engine;
@@ -86,7 +87,8 @@ mod version;
 mod wal;
 mod write;
 
-pub use db::{Db, Snapshot, VerifyReport};
+pub use backup::BackupReport;
+pub use db::{Db, PreparedTransaction, Snapshot, VerifyReport};
 pub use error::{Conflict, ConflictAccess, Error, ErrorKind, Result};
 pub use family::{
     ColumnFamily,

@@ -25,6 +25,8 @@ pub struct Stats {
     pub snapshots: Vec<SnapshotStats>,
     /// Different states that live snapshots pin, those of running transactions and iterators included.
     pub live_snapshots: usize,
+    /// Transactions that are prepared and wait for their outcome.
+    pub prepared: usize,
     /// Bytes that open transactions hold: writes, and what they remember of reads. Each may hold 4 KiB more than is counted.
     pub transaction_bytes: usize,
     /// Bytes of table blocks in the cache.

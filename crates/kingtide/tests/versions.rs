@@ -264,6 +264,8 @@ fn a_pair_in_one_memtable_vanishes_in_its_flush() {
 /// 1 into level 2 meets both.
 #[test]
 fn a_pair_on_two_levels_vanishes_above_the_bottom_with_its_value() {
+    // A half of them must fit a memtable, so that every flush adds one table.
+    const KEYS: usize = 4;
     let cases: [(&str, Delete, bool); 2] =
         [("single", single, true), ("ordinary", ordinary, false)];
     let env = MemoryEnv::new(7);
@@ -281,18 +283,21 @@ fn a_pair_on_two_levels_vanishes_above_the_bottom_with_its_value() {
         let values_below = values(&db);
         let flush_in_halves = |write: &dyn Fn(usize)| {
             for half in 0..2 {
-                (0..20).filter(|number| number % 2 == half).for_each(write);
+                (0..KEYS)
+                    .filter(|number| number % 2 == half)
+                    .for_each(write);
                 db.flush(&family).unwrap();
             }
             db.wait_idle().unwrap();
         };
         flush_in_halves(&|number| db.put(&family, &key(number), &[7; 700]).unwrap());
         let levels = db.family_stats(&family).unwrap().levels;
-        assert_eq!(levels[1].entries, 20, "the puts are on level 2: {levels:?}");
+        let puts = levels[1].entries;
+        assert_eq!(puts, KEYS as u64, "the puts are on level 2: {levels:?}");
         flush_in_halves(&|number| delete(&db, &family, &key(number)));
         let levels = db.family_stats(&family).unwrap().levels;
         assert_eq!(levels[0].entries, 0, "{levels:?}");
-        let left = if vanishes { 0 } else { 20 };
+        let left = if vanishes { 0 } else { puts };
         assert_eq!(levels[1].tombstones, left, "{name}: {levels:?}");
         assert_eq!(totals(&db, &family).0, BOTTOM_ENTRIES + left);
         assert_eq!(values(&db), values_below);

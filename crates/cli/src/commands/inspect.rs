@@ -177,7 +177,7 @@ pub(super) fn verify(at: &Directory, output: &mut Output) -> Result<()> {
     print_verdict(&report?, output)
 }
 
-fn print_verdict(report: &VerifyReport, output: &mut Output) -> Result<()> {
+pub(super) fn print_verdict(report: &VerifyReport, output: &mut Output) -> Result<()> {
     if output.json {
         output.object(&json!({
             "files": report.files,

@@ -94,6 +94,8 @@ pub(super) fn drop_family(engine: &Engine, name: &str) -> Result<()> {
     engine.check_writable()?;
     let mut manifest = engine.manifest.lock();
     let family = engine.families.get(name)?;
+    let _no_prepares = engine.pipeline.prepared.hold_changes();
+    engine.pipeline.check_unprepared(&family)?;
     engine.pipeline.sync_log()?;
     manifest.append(&[Edit::DropFamily { id: family.id }])?;
     engine.families.remove(name);

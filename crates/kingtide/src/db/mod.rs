@@ -3,19 +3,25 @@
 //! | module | what it is |
 //! |---|---|
 //! | `open`, `recover` | from a directory to an engine; replay of the log |
+//! | `carry` | the first segment of an opening |
+//! | `prepared` | outcomes of two-phase commit |
 //! | `families` | create, drop, rename, clone, flush |
 //! | `close` | nothing is lost |
 //! | `snapshot`, `named_snapshot` | views of the past, with and without names |
 //! | `hooks` | commit hooks |
 //! | `retry` | work that is done again after conflicts |
+//! | `backup` | checkpoints and backups |
 //! | `single_delete` | deletes of keys that were put once |
 //! | `verify` | every byte checked |
 
+mod backup;
+mod carry;
 mod close;
 mod families;
 mod hooks;
 mod named_snapshot;
 mod open;
+mod prepared;
 mod range_delete;
 mod recover;
 mod retry;
@@ -30,6 +36,7 @@ use std::{
     sync::Arc,
 };
 
+pub use prepared::PreparedTransaction;
 pub use snapshot::Snapshot;
 pub use verify::VerifyReport;
 

@@ -32,6 +32,7 @@ pub(super) fn of_database(engine: &Engine) -> Stats {
         commits,
         snapshots: snapshots(engine),
         live_snapshots: engine.snapshots.list().len(),
+        prepared: engine.pipeline.prepared.count(),
         transaction_bytes: engine.transaction_bytes(),
         cache_bytes: cache.bytes,
         cache_capacity_bytes: cache.capacity_bytes,

@@ -2,6 +2,7 @@
 //! the rules that bind them together; the paths themselves are modules of their own.
 
 mod install;
+mod unpin;
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use crate::{
     options::Options,
     read::tracker::SharedReads,
     snapshot::{SnapshotList, SnapshotRegistry},
-    write::{Pipeline, WriteSet},
+    write::{CommitLog, OrderState, Pipeline, WriteSet},
 };
 
 /// Write sets that are kept for reuse.
@@ -184,35 +185,26 @@ impl Engine {
         Ok(())
     }
 
-    /// Where replay must begin for everything that is not in tables, `without` one memtable that just went there; and
-    /// the newest commit. Consistent, because it is taken under the commit lock.
+    /// Where replay must begin for everything that is not in tables, `without` one memtable that just went there, and
+    /// for prepared transactions; and the newest commit. Consistent, because it is taken under the commit lock.
     pub(crate) fn log_needed(&self, without: Option<&Arc<crate::memtable::Memory>>) -> LogNeeded {
         let families = self.families.all();
-        let state = self.pipeline.order.lock();
-        let mut needed = LogNeeded {
-            segment: state.log.tail.segment(),
-            position: state.log.tail.position(),
-            sequence: state.last_sequence(),
-            holder: None,
-        };
-        for family in families {
-            if family.is_dropped() {
-                continue;
-            }
-            for memory in family.load().memories() {
-                if without.is_some_and(|without| Arc::ptr_eq(without, memory)) {
-                    continue;
-                }
-                if let Some(span) = memory.span()
-                    && span.start < needed.position
-                {
-                    needed.position = span.start;
-                    needed.segment = span.segment;
-                    needed.holder = Some(Arc::clone(&family));
-                }
-            }
+        let mut state = self.pipeline.order.lock();
+        let mut needed = needed_by_memtables(&families, &state, without);
+        let durable = self.pipeline.order.durable();
+        if let Some(place) = state.log.locks.oldest(durable)
+            && place.start < needed.position
+        {
+            needed.position = place.start;
+            needed.segment = place.segment;
         }
         needed
+    }
+
+    /// As [`Engine::log_needed`], as if nothing were prepared.
+    fn log_needed_by_memtables(&self, without: Option<&Arc<crate::memtable::Memory>>) -> LogNeeded {
+        let families = self.families.all();
+        needed_by_memtables(&families, &self.pipeline.order.lock(), without)
     }
 
     /// An empty write set, with the buffers of an earlier transaction if there was one.
@@ -291,4 +283,35 @@ pub(crate) struct LogNeeded {
     pub(crate) sequence: SeqNo,
     /// The family whose memtable holds the log back the furthest.
     pub(crate) holder: Option<Arc<Family>>,
+}
+
+fn needed_by_memtables(
+    families: &[Arc<Family>],
+    state: &OrderState<CommitLog>,
+    without: Option<&Arc<crate::memtable::Memory>>,
+) -> LogNeeded {
+    let mut needed = LogNeeded {
+        segment: state.log.tail.segment(),
+        position: state.log.tail.position(),
+        sequence: state.last_sequence(),
+        holder: None,
+    };
+    for family in families {
+        if family.is_dropped() {
+            continue;
+        }
+        for memory in family.load().memories() {
+            if without.is_some_and(|without| Arc::ptr_eq(without, memory)) {
+                continue;
+            }
+            if let Some(span) = memory.span()
+                && span.start < needed.position
+            {
+                needed.position = span.start;
+                needed.segment = span.segment;
+                needed.holder = Some(Arc::clone(family));
+            }
+        }
+    }
+    needed
 }

@@ -19,7 +19,9 @@ use kingtide_env::{
 };
 
 use super::{
+    lock_table::LockTable,
     order::{CommitOrder, Completion, LogFailure, OrderState, OrderedLog},
+    prepared::PreparedNames,
     stall::Stall,
     validate::{self, Checked, Places, Recheck, Validation},
     write_set::WriteSet,
@@ -39,22 +41,41 @@ const RUN_CHECK_PERIOD: u64 = 1024;
 /// The end of the log as the commit lock guards it.
 pub(crate) struct CommitLog {
     pub(crate) tail: Tail,
+    /// What prepared transactions keep others from writing.
+    pub(crate) locks: LockTable,
     /// The largest durable mark that a frame in the log carries.
-    marked: Lsn,
+    pub(super) marked: Lsn,
     next_slot: u64,
     /// Set by close: nothing is committed from then on.
     is_closed: bool,
 }
 
 impl CommitLog {
-    pub(crate) fn new(tail: Tail, next_slot: u64) -> Self {
+    pub(crate) fn new(tail: Tail, next_slot: u64, locks: LockTable) -> Self {
         let marked = tail.position();
         Self {
             tail,
+            locks,
             marked,
             next_slot,
             is_closed: false,
         }
+    }
+}
+
+impl OrderState<CommitLog> {
+    /// Refuses writing once the log has stopped or the database is closed.
+    ///
+    /// # Errors
+    /// `ReopenRequired`, `Closed`.
+    pub(super) fn check_writable(&self) -> Result<()> {
+        if let Some(failure) = self.failure() {
+            return Err(reopen_required(failure));
+        }
+        if self.log.is_closed {
+            return Err(Error::new(ErrorKind::Closed, "the database is closed"));
+        }
+        Ok(())
     }
 }
 
@@ -115,12 +136,13 @@ pub(crate) struct Pipeline {
     pub(crate) stall: Stall,
     pub(crate) memtables: MemtableSource,
     pub(crate) keeper: KeeperSignal,
-    env: Arc<dyn Env>,
+    pub(crate) prepared: PreparedNames,
+    pub(super) env: Arc<dyn Env>,
     log_directory: Arc<dyn Directory>,
     /// Held by whoever makes a blank segment.
     blank_maker: Mutex<()>,
     /// Set once any commit asked for durability: blanks are then made durable too.
-    wants_durability: AtomicBool,
+    pub(super) wants_durability: AtomicBool,
     syncs: AtomicU64,
     commits: AtomicU64,
     attention: std::sync::OnceLock<Arc<dyn Attention>>,
@@ -134,6 +156,7 @@ pub(crate) struct PipelineParts {
     pub(crate) last: SeqNo,
     pub(crate) sealed_bytes_max: usize,
     pub(crate) memtables: MemtableSource,
+    pub(crate) prepared: PreparedNames,
 }
 
 enum Attempt {
@@ -155,6 +178,7 @@ impl Pipeline {
             stall: Stall::new(parts.sealed_bytes_max),
             memtables: parts.memtables,
             keeper: KeeperSignal::default(),
+            prepared: parts.prepared,
             env: parts.env,
             log_directory: parts.log_directory,
             blank_maker: Mutex::new(()),
@@ -229,11 +253,14 @@ impl Pipeline {
     /// # Errors
     /// As [`Pipeline::commit`].
     pub(crate) fn validate_reads(&self, validation: Validation<'_>) -> Result<()> {
-        self.check(&WriteSet::default(), Some(validation), None)
-            .map(|_| ())
+        self.check(&WriteSet::default(), Some(validation), None)?;
+        let state = self.order.lock();
+        let held = state.log.locks.blocks_updates(validation.reads, None);
+        drop(state);
+        held.map_or(Ok(()), |held| Err(held.into_error()))
     }
 
-    fn check<'a>(
+    pub(super) fn check<'a>(
         &self,
         writes: &WriteSet,
         validation: Option<Validation<'a>>,
@@ -254,33 +281,21 @@ impl Pipeline {
         durability: Durability,
         validation: Option<(&Checked<'_>, Validation<'_>)>,
     ) -> Result<Attempt> {
+        // Let go behind the lock, at every way out.
+        let _released;
         let mut state = self.order.lock();
-        if let Some(failure) = state.failure() {
-            return Err(reopen_required(failure));
-        }
-        if state.log.is_closed {
-            return Err(Error::new(ErrorKind::Closed, "the database is closed"));
-        }
-        if !state.log.tail.has_room(writes.frames()) {
-            return Ok(Attempt::NeedsLogRoom);
-        }
-        for (index, section) in writes.sections().enumerate() {
-            if section.family.is_dropped() {
-                return Err(dropped(&section.family));
-            }
-            let current = section.family.load();
-            if !current
-                .active
-                .table
-                .fits(section.arena_bytes, section.op_count())
-            {
-                return Ok(Attempt::NeedsMemtable(index, Arc::clone(&current.active)));
-            }
+        state.check_writable()?;
+        if let Some(missing) = lacks_room(&state, writes)? {
+            return Ok(missing);
         }
         if let Some((checked, validation)) = validation
             && validate::recheck(writes, checked, validation)? == Recheck::Stale
         {
             return Ok(Attempt::NeedsValidation);
+        }
+        if let Some(held) = state.log.locks.blocks_commit(writes, validation) {
+            drop(state);
+            return Err(held.into_error());
         }
         let sequence = state.next_sequence();
         // Before the append: a long record begins here and may end in a later segment.
@@ -303,6 +318,9 @@ impl Pipeline {
             current.active.note_record(segment, start, end);
         }
         writes.take_hook_tickets();
+        if let Some(prepared) = writes.ends() {
+            _released = state.log.locks.end(prepared, end);
+        }
         let must_sync = durability == Durability::Device;
         if must_sync {
             state.log.tail.give_up_windows();
@@ -317,7 +335,7 @@ impl Pipeline {
         })
     }
 
-    fn append_failed(
+    pub(super) fn append_failed(
         &self,
         mut state: kingtide_env::sync::MutexGuard<'_, OrderState<CommitLog>>,
         message: &str,
@@ -377,7 +395,7 @@ impl Pipeline {
             .map_err(|failure| reopen_required(&failure))
     }
 
-    fn sync_segments(&self, segments: &UnsyncedSegments) -> Result<()> {
+    pub(super) fn sync_segments(&self, segments: &UnsyncedSegments) -> Result<()> {
         // Relaxed: a statistic.
         self.syncs.fetch_add(1, Ordering::Relaxed);
         for segment in segments {
@@ -410,7 +428,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// `DiskFull` or `Io`; the log is as before.
-    fn make_log_room(&self, record: &RecordFrames) -> Result<()> {
+    pub(super) fn make_log_room(&self, record: &RecordFrames) -> Result<()> {
         let _one_at_a_time = self.blank_maker.lock();
         loop {
             let bytes = {
@@ -574,7 +592,7 @@ impl KeeperSignal {
         self.is_idle.store(is_idle, Ordering::Relaxed);
     }
 
-    fn sync_within(&self, interval: Duration, env: &dyn Env) {
+    pub(super) fn sync_within(&self, interval: Duration, env: &dyn Env) {
         // Relaxed: the keeper is nudged after the store, and rechecks.
         if self.sync_due.load(Ordering::Relaxed) == 0 {
             let due = env
@@ -618,7 +636,32 @@ impl KeeperSignal {
     }
 }
 
-fn outcome_unknown(failure: &LogFailure) -> Error {
+/// What must be made before `writes` fit into the log and the memtables.
+///
+/// # Errors
+/// `NotFound` when a family was dropped.
+fn lacks_room(state: &OrderState<CommitLog>, writes: &WriteSet) -> Result<Option<Attempt>> {
+    if !state.log.tail.has_room(writes.frames()) {
+        return Ok(Some(Attempt::NeedsLogRoom));
+    }
+    for (index, section) in writes.sections().enumerate() {
+        if section.family.is_dropped() {
+            return Err(dropped(&section.family));
+        }
+        let current = section.family.load();
+        if !current
+            .active
+            .table
+            .fits(section.arena_bytes, section.op_count())
+        {
+            let full = Arc::clone(&current.active);
+            return Ok(Some(Attempt::NeedsMemtable(index, full)));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn outcome_unknown(failure: &LogFailure) -> Error {
     Error::new(
         ErrorKind::OutcomeUnknown,
         format!(
@@ -639,7 +682,7 @@ pub(crate) fn reopen_required(failure: &LogFailure) -> Error {
     )
 }
 
-fn dropped(family: &Family) -> Error {
+pub(super) fn dropped(family: &Family) -> Error {
     Error::new(
         ErrorKind::NotFound,
         format!("column family {:?} was dropped", family.name()),

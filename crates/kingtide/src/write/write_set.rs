@@ -10,8 +10,9 @@ use std::{cell::RefCell, cmp::Ordering, collections::HashMap, ops::Range, sync::
 
 use kingtide_base::{EntryKind, Fragments, Lsn, SeqNo, StorageResult, is_before_end, limits};
 use kingtide_collections::{MemtableOp, PreparedRun, entry_bytes};
-use kingtide_format::{Op, write_op, write_section_header};
+use kingtide_format::{Op, write_op, write_prepared_commit, write_section_header};
 
+use super::prepared::Prepared;
 use crate::{
     error::{Error, ErrorKind, Result},
     family::{Family, hook::HookTicket},
@@ -361,9 +362,13 @@ pub(crate) struct WriteSet {
     sections: Vec<Section>,
     used: usize,
     bytes: usize,
-    /// Holds the record when it has more than one section.
+    /// Holds the record when it has more than one section, or a control section.
     gathered: Vec<u8>,
     frames: RecordFrames,
+    /// The record's control section; empty for ordinary commits.
+    control: Vec<u8>,
+    /// The prepared transaction that the commit ends.
+    ends: Option<Arc<Prepared>>,
 }
 
 impl WriteSet {
@@ -492,6 +497,29 @@ impl WriteSet {
         self.bytes = 0;
         self.gathered.clear();
         self.gathered.shrink_to(RECYCLED_BYTES_MAX);
+        self.control.clear();
+        self.ends = None;
+    }
+
+    /// Makes the commit of these operations the outcome of `prepared`.
+    pub(super) fn end(&mut self, prepared: Arc<Prepared>) {
+        self.control.clear();
+        write_prepared_commit(&mut self.control, &prepared.xid);
+        self.ends = Some(prepared);
+    }
+
+    /// The prepared transaction that the commit ends.
+    pub(super) fn ends(&self) -> Option<&Arc<Prepared>> {
+        self.ends.as_ref()
+    }
+
+    /// The record of the operations behind the control section `control`, with [`HEADROOM_BYTES`] free bytes before it.
+    pub(crate) fn record_with(&mut self, control: &[u8]) -> Vec<u8> {
+        self.control.clear();
+        self.control.extend_from_slice(control);
+        self.prepare();
+        self.control.clear();
+        std::mem::take(&mut self.gathered)
     }
 
     /// Makes everything ready that the commit lock should not wait for: the record's frames with their hashes, and the
@@ -512,7 +540,7 @@ impl WriteSet {
                 }));
             }
         }
-        if self.used == 1 {
+        if self.used == 1 && self.control.is_empty() {
             let section = &mut self.sections[0];
             let start = HEADROOM_BYTES - section.header.len();
             section.buffer[start..HEADROOM_BYTES].copy_from_slice(&section.header);
@@ -521,6 +549,7 @@ impl WriteSet {
         } else {
             self.gathered.clear();
             self.gathered.resize(HEADROOM_BYTES, 0);
+            self.gathered.extend_from_slice(&self.control);
             for section in &self.sections[..self.used] {
                 self.gathered.extend_from_slice(&section.header);
                 self.gathered
@@ -542,7 +571,7 @@ impl WriteSet {
         durable: Lsn,
     ) -> StorageResult<Lsn> {
         let buffer = match &mut self.sections[..self.used] {
-            [only] => &mut only.buffer,
+            [only] if self.control.is_empty() => &mut only.buffer,
             _ => &mut self.gathered,
         };
         tail.append(buffer, &self.frames, sequence, durable)
