@@ -163,7 +163,7 @@ pub fn steps() -> Vec<Step> {
     steps.push(commit(15, &["d", "e"], 2, INTERVAL));
     steps.push(prepare("over openings", &["a", "e"]));
     steps.push(prepare("over one opening", &["d"]));
-    steps.push(delete_range(("e", "KEY00", "Key12"), INTERVAL));
+    steps.push(delete_range(("e", "key00", "Key12"), INTERVAL));
     steps.push(Step::Reopen);
     steps.push(Step::CommitPrepared("over one opening", SyncMode::None));
     steps.push(commit(16, &["a", "d", "e"], 4, SyncMode::None));
