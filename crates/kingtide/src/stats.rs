@@ -1,5 +1,7 @@
 //! Numbers about an open database, as plain data.
 
+use std::time::Duration;
+
 use kingtide_base::SeqNo;
 
 /// Numbers about a database. Counts are since the open unless said; sizes are of this moment.
@@ -21,8 +23,10 @@ pub struct Stats {
     pub commits: u64,
     /// Transactions that are prepared and wait for their outcome.
     pub prepared: usize,
-    /// Live snapshots, those of running transactions included.
-    pub snapshots: usize,
+    /// The snapshots that the program holds, the oldest first. Those of transactions and iterators are not listed.
+    pub snapshots: Vec<SnapshotStats>,
+    /// Different states that live snapshots pin, those of running transactions and iterators included.
+    pub live_snapshots: usize,
     /// Bytes that open transactions hold: writes, and what they remember of reads. Each may hold 4 KiB more than is counted.
     pub transaction_bytes: usize,
     /// Bytes of table blocks in the cache.
@@ -45,6 +49,17 @@ pub struct Stats {
     pub write_stalls: u64,
 }
 
+/// One snapshot that the program holds; handles to the same snapshot are counted once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotStats {
+    /// Its name, if it was taken with one.
+    pub name: Option<String>,
+    /// The newest commit that it sees.
+    pub sequence: SeqNo,
+    /// The time since it was taken, on the monotonic clock.
+    pub age: Duration,
+}
+
 /// Numbers about one column family.
 #[derive(Clone, Debug, Default)]
 pub struct FamilyStats {
@@ -58,6 +73,12 @@ pub struct FamilyStats {
     pub sealed_memtables: usize,
     /// The levels, level 1 first; at least one.
     pub levels: Vec<LevelStats>,
+    /// Calls of the family's commit hooks since the open.
+    pub commit_hook_calls: u64,
+    /// Of these, the calls that ended with an error or a panic.
+    pub commit_hook_failures: u64,
+    /// What the last call that failed said.
+    pub commit_hook_last_failure: Option<String>,
 }
 
 /// Numbers about one level of a family.

@@ -18,6 +18,7 @@ pub(super) fn close(engine: &Arc<Engine>, background: &Background) -> Result<()>
         return Ok(());
     }
     engine.pipeline.close();
+    clear_hooks(engine);
     background.stop(engine);
     let outcome = if engine.options.read_only {
         Ok(())
@@ -26,6 +27,17 @@ pub(super) fn close(engine: &Arc<Engine>, background: &Background) -> Result<()>
     };
     engine.release_lock();
     outcome
+}
+
+/// Lets go of what hooks own, which may be a handle of this database. Calls of commits before this go on.
+fn clear_hooks(engine: &Engine) {
+    for family in engine.families.all() {
+        let replaced = {
+            let _commit_lock = engine.pipeline.order.lock();
+            family.hooks.replace(None)
+        };
+        drop(replaced);
+    }
 }
 
 fn settle(engine: &Arc<Engine>) -> Result<()> {

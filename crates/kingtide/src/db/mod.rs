@@ -7,18 +7,25 @@
 //! | `prepared` | outcomes of two-phase commit |
 //! | `families` | create, drop, rename, clone, flush |
 //! | `close` | nothing is lost |
+//! | `snapshot`, `named_snapshot` | views of the past, with and without names |
+//! | `hooks` | commit hooks |
 //! | `retry` | work that is done again after conflicts |
-//! | `snapshot` | named views of the past |
+//! | `backup` | checkpoints and backups |
+//! | `single_delete` | deletes of keys that were put once |
 //! | `verify` | every byte checked |
 
+mod backup;
 mod carry;
 mod close;
 mod families;
+mod hooks;
+mod named_snapshot;
 mod open;
 mod prepared;
 mod range_delete;
 mod recover;
 mod retry;
+mod single_delete;
 mod snapshot;
 mod statistics;
 mod verify;
@@ -281,7 +288,12 @@ impl Db {
         family: &ColumnFamily,
         keys: &[K],
     ) -> Result<Vec<Option<Value>>> {
-        self.snapshot()?.multi_get(family, keys)
+        let engine = self.engine();
+        engine.check_open()?;
+        let snapshot = acquire(engine);
+        keys.iter()
+            .map(|key| get_at(engine, &family.family, key.as_ref(), Some(&snapshot)))
+            .collect()
     }
 
     /// True when `key` has a value. Cheaper than a get of a long value.
@@ -368,10 +380,7 @@ impl Db {
     /// `Closed`.
     pub fn snapshot(&self) -> Result<Snapshot> {
         self.engine().check_open()?;
-        Ok(Snapshot::new(
-            Arc::clone(self.engine()),
-            acquire(self.engine()),
-        ))
+        self.list_snapshot(None)
     }
 
     /// Makes everything acknowledged so far durable, in every sync mode.

@@ -1,9 +1,11 @@
 //! Gathers the numbers of `Stats`.
 
+use std::time::Duration;
+
 use crate::{
     engine::{Counters, Engine},
     family::Family,
-    stats::{FamilyStats, LevelStats, Stats},
+    stats::{FamilyStats, LevelStats, SnapshotStats, Stats},
 };
 
 /// Numbers about the database.
@@ -29,8 +31,9 @@ pub(super) fn of_database(engine: &Engine) -> Stats {
         log_syncs,
         commits,
         prepared: engine.pipeline.prepared.count(),
+        snapshots: snapshots(engine),
+        live_snapshots: engine.snapshots.list().len(),
         transaction_bytes: engine.transaction_bytes(),
-        snapshots: engine.snapshots.list().len(),
         cache_bytes: cache.bytes,
         cache_capacity_bytes: cache.capacity_bytes,
         cache_hits: cache.hits,
@@ -41,6 +44,18 @@ pub(super) fn of_database(engine: &Engine) -> Stats {
         table_bytes_written: Counters::get(&engine.counters.table_bytes_written),
         write_stalls: engine.pipeline.stall.count(),
     }
+}
+
+fn snapshots(engine: &Engine) -> Vec<SnapshotStats> {
+    let now = engine.env.monotonic_nanos();
+    let listed = engine.snapshot_list.all().into_iter();
+    listed
+        .map(|snapshot| SnapshotStats {
+            name: snapshot.name.as_deref().map(str::to_owned),
+            sequence: snapshot.sequence,
+            age: Duration::from_nanos(now.saturating_sub(snapshot.taken_at_nanos)),
+        })
+        .collect()
 }
 
 /// Numbers about one family.
@@ -57,6 +72,7 @@ pub(super) fn of_family(family: &Family) -> FamilyStats {
             vlog_bytes: totals.value_bytes,
         }
     });
+    let hooks = family.hooks.counts();
     FamilyStats {
         name: family.name(),
         memtable_bytes: current.memories().map(|memory| memory.table.bytes()).sum(),
@@ -66,5 +82,8 @@ pub(super) fn of_family(family: &Family) -> FamilyStats {
             .sum(),
         sealed_memtables: current.sealed.len(),
         levels: levels.collect(),
+        commit_hook_calls: hooks.calls,
+        commit_hook_failures: hooks.failures,
+        commit_hook_last_failure: hooks.last_failure,
     }
 }

@@ -22,7 +22,7 @@ use crate::{
     manifest::{Manifest, ManifestState},
     options::Options,
     read::tracker::SharedReads,
-    snapshot::SnapshotRegistry,
+    snapshot::{SnapshotList, SnapshotRegistry},
     write::{CommitLog, OrderState, Pipeline, WriteSet},
 };
 
@@ -68,6 +68,8 @@ pub(crate) struct Engine {
     pub(crate) families: Registry,
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) snapshots: Arc<SnapshotRegistry>,
+    /// The snapshots that users hold.
+    pub(crate) snapshot_list: Arc<SnapshotList>,
     pub(crate) manifest: Mutex<ManifestSlot>,
     pub(crate) counters: Counters,
     /// Names this opening, so that handles of another one are refused.
@@ -106,6 +108,7 @@ impl Engine {
             families: Registry::default(),
             pipeline: parts.pipeline,
             snapshots: SnapshotRegistry::new(),
+            snapshot_list: Arc::default(),
             manifest: Mutex::new(parts.manifest),
             counters: Counters::default(),
             opening: parts.opening,

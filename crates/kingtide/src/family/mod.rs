@@ -2,12 +2,14 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | `hook` | commit hooks: tickets, turns, calls |
 //! | `config` | settings: validation, and the text pairs in which they are stored |
 //! | `registry` | families by name and by id |
 //! | `super_version` | what readers of a family see: memtables and tables, swapped as a whole |
 //! | `testing` | families without a database, for tests |
 
 mod config;
+pub(crate) mod hook;
 mod registry;
 mod super_version;
 
@@ -58,6 +60,8 @@ pub(crate) struct Family {
     pub(crate) rotating: Mutex<()>,
     /// Held by the one flush of this family that runs.
     pub(crate) flushing: Mutex<()>,
+    /// Who is told of commits.
+    pub(crate) hooks: Arc<hook::HookQueue>,
 }
 
 /// How a family is made.
@@ -84,6 +88,7 @@ impl Family {
             busy_tables: Mutex::new(Vec::new()),
             rotating: Mutex::new(()),
             flushing: Mutex::new(()),
+            hooks: hook::HookQueue::new(),
         }
     }
 

@@ -5,6 +5,7 @@
 //! | `begin` | begin, reset, roll back |
 //! | `reads`, `view` | gets and iterators over the view and the own writes; what must be remembered of them |
 //! | `writes`, `range_delete` | puts and deletes, within the limit |
+//! | `single_delete` | deletes of keys that were put once |
 //! | `savepoint` | taking back the writes after a point |
 //! | `commit` | what is checked, how durable it must be |
 //! | `prepare` | the first phase of two-phase commit |
@@ -19,6 +20,7 @@ mod range_delete;
 mod reads;
 mod retry;
 mod savepoint;
+mod single_delete;
 mod view;
 mod writes;
 

@@ -5,12 +5,14 @@
 //! | `order` | the commit lock, the visible watermark and group commit; checked by loom |
 //! | `pipeline` | one commit from the transaction's buffers to the log and the memtables |
 //! | `write_set` | the operations of one transaction, in log format from the first put |
+//! | `hooks` | commit hooks of one write set |
 //! | `validate` | first committer wins: what was written or read may not have been written by others since |
 //! | `stall` | writers wait here when flushing falls behind |
 //! | `two_phase` | preparing a transaction, its outcome, and where its record stays |
 //! | `prepared` | what is kept of a prepared transaction, and which names are taken |
 //! | `locks`, `lock_table` | what one prepared transaction locks, and all of them |
 
+mod hooks;
 mod lock_table;
 mod locks;
 mod order;

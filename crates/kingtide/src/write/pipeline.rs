@@ -5,7 +5,7 @@
 //!    and the step starts again. Then: sequence number, record into the log, operations into the memtables, completion.
 //!    Nothing between the first and the last can fail for want of space, and nothing blocks. The only user code called
 //!    is the comparator of a family that has one of its own.
-//! 3. Outside again: wait for the sync or for visibility, as the mode asks.
+//! 3. Outside again: wait for the sync or for visibility, as the mode asks; then the commit hooks.
 
 use std::{sync::Arc, time::Duration};
 
@@ -195,10 +195,10 @@ impl Pipeline {
         let _ = self.attention.set(attention);
     }
 
-    /// Commits `writes` and answers its sequence number.
+    /// Commits `writes` and answers its sequence number. Commit hooks have been called when it returns.
     ///
     /// # Errors
-    /// `DiskFull`, `Busy`, `NotFound` (a family was dropped), `ReopenRequired`: nothing was written. `OutcomeUnknown`:
+    /// `DiskFull`, `Busy` (no room in time, or inside a hook of one of the families), `NotFound` (a family was dropped), `ReopenRequired`: nothing was written. `OutcomeUnknown`:
     /// the log failed under this commit.
     /// `Conflict`: `validation` found something that was written since; nothing was written.
     pub(crate) fn commit(
@@ -211,6 +211,7 @@ impl Pipeline {
             // Relaxed: a hint for how blanks are prepared.
             self.wants_durability.store(true, Ordering::Relaxed);
         }
+        writes.check_hooks()?;
         writes.prepare();
         let mut checked = self.check(writes, validation, None)?;
         loop {
@@ -226,11 +227,16 @@ impl Pipeline {
                     nudge,
                 } => {
                     self.note_commit(writes, sequence, durability, nudge);
-                    self.order
-                        .wait(completion, sequence, end, |segments| {
-                            self.sync_segments(segments)
-                        })
-                        .map_err(|failure| outcome_unknown(&failure))?;
+                    let outcome = self.order.wait(completion, sequence, end, |segments| {
+                        self.sync_segments(segments)
+                    });
+                    match outcome {
+                        Ok(()) => writes.call_hooks(sequence),
+                        Err(failure) => {
+                            writes.abandon_hooks();
+                            return Err(outcome_unknown(&failure));
+                        }
+                    }
                     return Ok(sequence);
                 }
                 Attempt::NeedsLogRoom => self.make_log_room(writes.frames())?,
@@ -263,7 +269,7 @@ impl Pipeline {
         let Some(validation) = validation else {
             return Ok(None);
         };
-        let places = Places::note(validation);
+        let places = Places::note(writes, validation);
         let last = self.order.lock().last_sequence();
         validate::check(writes, (places, last), validation, before).map(Some)
     }
@@ -295,8 +301,7 @@ impl Pipeline {
         // Before the append: a long record begins here and may end in a later segment.
         let (segment, start) = (state.log.tail.segment(), state.log.tail.position());
         let durable = self.order.durable();
-        let appended = writes.append_to(&mut state.log.tail, sequence, durable);
-        let end = match appended {
+        let end = match writes.append_to(&mut state.log.tail, sequence, durable) {
             Ok(end) => end,
             Err(error) => return Err(self.append_failed(state, &error.to_string())),
         };
@@ -315,6 +320,7 @@ impl Pipeline {
         if let Some(prepared) = writes.ends() {
             _released = state.log.locks.end(prepared, end);
         }
+        writes.take_hook_tickets();
         let must_sync = durability == Durability::Device;
         if must_sync {
             state.log.tail.give_up_windows();
@@ -348,6 +354,9 @@ impl Pipeline {
             self.keeper.nudge();
         }
         for section in writes.sections() {
+            if section.ranges().len() > 0 {
+                section.family.load().active.table.tidy_ranges();
+            }
             // A batch is a run of its own; small commits make one only every few thousand.
             let may_add_run = section.op_count() >= limits::RUN_ENTRIES_MIN
                 || sequence.0.is_multiple_of(RUN_CHECK_PERIOD);

@@ -15,7 +15,7 @@ use kingtide_format::{Op, write_op, write_prepared_commit, write_section_header}
 use super::prepared::Prepared;
 use crate::{
     error::{Error, ErrorKind, Result},
-    family::Family,
+    family::{Family, hook::HookTicket},
     memtable::{PlainOp, covered_places, surviving},
     read::iter::own_writes::{self, OwnWrites},
     wal::{HEADROOM_BYTES, RecordFrames, Tail},
@@ -61,6 +61,8 @@ pub(crate) struct Section {
     pub(crate) arena_bytes: usize,
     /// The sorted order of a large batch, made by `prepare`, taken by the memtable.
     pub(crate) run: Option<PreparedRun>,
+    /// Taken in the ordered step when the family has a commit hook.
+    pub(super) hook_ticket: Option<HookTicket>,
     /// [`HEADROOM_BYTES`] free bytes, then the operations in log format.
     buffer: Vec<u8>,
     index: Vec<OpIndex>,
@@ -68,6 +70,8 @@ pub(crate) struct Section {
     ranges: Vec<u32>,
     /// The operations on keys that count beside the range deletes, made by `prepare`; `None` without range deletes.
     surviving: Option<Vec<u32>>,
+    /// The keys of all range deletes together, made by `prepare`.
+    deleted: Fragments,
     lookup: RefCell<Lookup>,
     /// Scratch for the section's header.
     header: Vec<u8>,
@@ -89,10 +93,12 @@ impl Section {
             family,
             arena_bytes: 0,
             run: None,
+            hook_ticket: None,
             buffer: vec![0; HEADROOM_BYTES],
             index: Vec::new(),
             ranges: Vec::new(),
             surviving: None,
+            deleted: Fragments::default(),
             lookup: RefCell::default(),
             header: Vec::with_capacity(HEADROOM_BYTES),
         }
@@ -101,6 +107,7 @@ impl Section {
     fn clear(&mut self) {
         self.arena_bytes = 0;
         self.run = None;
+        self.hook_ticket = None;
         self.buffer.truncate(HEADROOM_BYTES);
         self.buffer.shrink_to(RECYCLED_BYTES_MAX);
         self.index.clear();
@@ -108,6 +115,7 @@ impl Section {
             .shrink_to(RECYCLED_BYTES_MAX / size_of::<OpIndex>());
         self.ranges.clear();
         self.surviving = None;
+        self.deleted = Fragments::default();
         let lookup = self.lookup.get_mut();
         lookup.newest.clear();
         lookup.indexed = 0;
@@ -163,6 +171,11 @@ impl Section {
         self.ranges.iter().map(|index| self.range(*index))
     }
 
+    /// The keys of all range deletes together, once they are prepared.
+    pub(crate) fn deleted(&self) -> &Fragments {
+        &self.deleted
+    }
+
     fn range(&self, index: u32) -> (&[u8], &[u8]) {
         let op = &self.index[index as usize];
         (self.bytes(&op.key), self.bytes(&op.value))
@@ -197,7 +210,7 @@ impl Section {
         }
     }
 
-    fn own_write(&self, index: u32) -> OwnWrite<'_> {
+    pub(super) fn own_write(&self, index: u32) -> OwnWrite<'_> {
         let op = &self.index[index as usize];
         OwnWrite {
             key: self.bytes(&op.key),
@@ -308,10 +321,16 @@ impl Section {
         self.run = None;
         self.buffer.truncate(mark.buffer_bytes);
         self.index.truncate(mark.ops);
+        let ranges = self
+            .ranges
+            .partition_point(|index| (*index as usize) < mark.ops);
+        self.ranges.truncate(ranges);
         // Operations that were replaced by those taken back are the newest again: built anew on the next read.
         let lookup = self.lookup.get_mut();
         lookup.newest.clear();
         lookup.indexed = 0;
+        lookup.covered = Fragments::default();
+        lookup.covering = 0;
     }
 
     fn make_header(&mut self) {
@@ -389,8 +408,10 @@ impl WriteSet {
     /// Appends an operation. Key and value lengths were checked.
     ///
     /// # Errors
-    /// `TooLarge` when the transaction would exceed its limit; it is then as before.
+    /// `TooLarge` when the transaction would exceed its limit, `Busy` inside the family's own commit hook; it is then as
+    /// before.
     pub(crate) fn push(&mut self, family: &Arc<Family>, op: &Op<'_>) -> Result<()> {
+        family.hooks.check_outside()?;
         let op_bytes = entry_bytes(op.key.len(), op.value.len(), true);
         if self.bytes.saturating_add(op_bytes) > limits::TRANSACTION_BYTES_MAX {
             return Err(Error::new(
@@ -506,10 +527,12 @@ impl WriteSet {
     pub(super) fn prepare(&mut self) {
         for section in &mut self.sections[..self.used] {
             section.make_header();
-            section.surviving = match section.ranges.is_empty() {
-                true => None,
-                false => surviving(&section.family.order, section.plain()),
-            };
+            if !section.ranges.is_empty() {
+                let order = &section.family.order;
+                let surviving = surviving(order, section.plain());
+                let deleted = covered_places(order, section.plain());
+                (section.surviving, section.deleted) = (surviving, deleted);
+            }
             let count = section.surviving_count();
             if count >= limits::RUN_ENTRIES_MIN {
                 section.run = Some(PreparedRun::sort(&section.family.order, count, |place| {

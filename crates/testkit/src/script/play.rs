@@ -199,6 +199,10 @@ fn write(db: &Db, writes: &[StepWrite], sync: Option<SyncMode>) -> kingtide::Res
         let family = db.family(name)?;
         match value {
             Some(value) => transaction.put(&family, key, value)?,
+            // Both kinds of delete come, told by the key so that a replay does the same.
+            None if key.last().is_some_and(|byte| byte % 2 == 0) => {
+                transaction.single_delete(&family, key)?;
+            }
             None => transaction.delete(&family, key)?,
         }
     }
