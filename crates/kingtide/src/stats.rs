@@ -21,12 +21,12 @@ pub struct Stats {
     pub log_syncs: u64,
     /// Commits that wrote something.
     pub commits: u64,
-    /// Transactions that are prepared and wait for their outcome.
-    pub prepared: usize,
     /// The snapshots that the program holds, the oldest first. Those of transactions and iterators are not listed.
     pub snapshots: Vec<SnapshotStats>,
     /// Different states that live snapshots pin, those of running transactions and iterators included.
     pub live_snapshots: usize,
+    /// Transactions that are prepared and wait for their outcome.
+    pub prepared: usize,
     /// Bytes that open transactions hold: writes, and what they remember of reads. Each may hold 4 KiB more than is counted.
     pub transaction_bytes: usize,
     /// Bytes of table blocks in the cache.

@@ -317,10 +317,10 @@ impl Pipeline {
             }
             current.active.note_record(segment, start, end);
         }
+        writes.take_hook_tickets();
         if let Some(prepared) = writes.ends() {
             _released = state.log.locks.end(prepared, end);
         }
-        writes.take_hook_tickets();
         let must_sync = durability == Durability::Device;
         if must_sync {
             state.log.tail.give_up_windows();
