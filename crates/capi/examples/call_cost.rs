@@ -102,7 +102,15 @@ impl ThroughC {
         let (size, value_size) = (key.len(), VALUE.len());
         // SAFETY: key and value live for the call.
         let code = unsafe {
-            tidesdb_txn_put(self.txn, self.cf, key.as_ptr(), size, VALUE.as_ptr(), value_size, 0)
+            tidesdb_txn_put(
+                self.txn,
+                self.cf,
+                key.as_ptr(),
+                size,
+                VALUE.as_ptr(),
+                value_size,
+                0,
+            )
         };
         expect_success(code);
     }
@@ -112,7 +120,14 @@ impl ThroughC {
         let (key, key_size) = (key.as_ptr(), key.len());
         // SAFETY: key and places live for the call.
         let code = unsafe {
-            tidesdb_txn_get(self.txn, self.cf, key, key_size, &raw mut value, &raw mut size)
+            tidesdb_txn_get(
+                self.txn,
+                self.cf,
+                key,
+                key_size,
+                &raw mut value,
+                &raw mut size,
+            )
         };
         expect_success(code);
         // SAFETY: the caller owns it.

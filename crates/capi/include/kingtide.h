@@ -205,6 +205,44 @@ int kt_abort(kt_abort_t *abort);
 /* Frees the handle; the transaction goes on. NULL is allowed. */
 void kt_abort_free(kt_abort_t *abort);
 
+/* ------------------------------------------------------------------------------------------------ two phases */
+
+/*
+ * Prepares a transaction under a name of 1 to 128 bytes: its writes are on the device, and hold as locks until the outcome,
+ * across closing and crashes. The transaction object is finished then, and may be reset or freed.
+ *
+ *   TDB_ERR_EXISTS     the name was used
+ *   TDB_ERR_CONFLICT   as a commit, and with what other prepared transactions hold
+ *   TDB_ERR_TOO_LARGE  a name of more than 128 bytes
+ */
+int kt_txn_prepare(tidesdb_txn_t *txn, const uint8_t *xid, size_t xid_size);
+
+/* Ends a prepared transaction. TDB_ERR_NOT_FOUND: none of that name is prepared. */
+int kt_commit_prepared(tidesdb_t *db, const uint8_t *xid, size_t xid_size);
+int kt_rollback_prepared(tidesdb_t *db, const uint8_t *xid, size_t xid_size);
+
+/* A prepared transaction that waits for its outcome. */
+typedef struct {
+    uint8_t *xid;
+    size_t xid_size;
+    uint64_t operation_count;
+    /* Bytes that it holds. */
+    uint64_t bytes;
+    /* Microseconds since it was prepared, by the clock of the system. */
+    uint64_t age_us;
+    /* A tidesdb_isolation_level_t. */
+    int isolation;
+    /* The families that it writes to. */
+    int family_count;
+    char **families;
+} kt_prepared_t;
+
+/* All prepared transactions, also those of earlier openings; free the list with kt_free_prepared(). */
+int kt_recover_prepared(tidesdb_t *db, kt_prepared_t **list, size_t *count);
+
+/* Frees what kt_recover_prepared() answered, with its count; NULL is allowed. */
+void kt_free_prepared(kt_prepared_t *list, size_t count);
+
 /* ------------------------------------------------------------------------------------------------ iterators */
 
 /* What an iterator visits: from `lower` on, before `upper`, keys that begin with `prefix`. A size of 0: no bound. */

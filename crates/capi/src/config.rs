@@ -247,6 +247,7 @@ pub(crate) fn database_options(config: &Config) -> Outcome<Options> {
         block_cache_bytes: config.block_cache_size,
         open_tables_max: config.max_open_sstables,
         memory_bytes_max: config.max_memory_usage,
+        finish_compactions_on_close: config.finish_compactions_on_close != 0,
         ..Options::default()
     })
 }

@@ -129,30 +129,7 @@ pub extern "C" fn tidesdb_close(db: DatabaseHandle) -> c_int {
 /// Raises the limit of open files of the process; answers the one in force.
 #[unsafe(no_mangle)]
 pub extern "C" fn tidesdb_raise_open_file_limit(desired: c_long) -> c_long {
-    answer_with(|| Ok(raise_open_file_limit(desired)), |_| -1)
-}
-
-fn raise_open_file_limit(desired: c_long) -> c_long {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: the struct is ours.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
-        return -1;
-    }
-    let wanted = libc::rlim_t::try_from(desired).unwrap_or(0);
-    if wanted > limit.rlim_cur {
-        let raised = libc::rlimit {
-            rlim_cur: wanted.min(limit.rlim_max),
-            rlim_max: limit.rlim_max,
-        };
-        // SAFETY: the struct is ours and not written to.
-        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0 {
-            limit = raised;
-        }
-    }
-    c_long::try_from(limit.rlim_cur).unwrap_or(c_long::MAX)
+    answer_with(|| Ok(kingtide::raise_open_file_limit(desired)), |_| -1)
 }
 
 /// Makes a replica a primary. There are no replicas yet.

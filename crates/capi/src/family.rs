@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use kingtide::{BUILT_IN_COMPARATORS, ColumnFamily, ErrorKind, limits};
+use kingtide::{BUILT_IN_COMPARATORS, ColumnFamily, limits};
 
 use crate::{
     alloc::{Pending, copy_array, copy_text},
@@ -208,9 +208,4 @@ pub extern "C" fn tidesdb_list_column_families(
         pending.release();
         Ok(())
     })
-}
-
-/// True when the engine said that something is not there.
-pub(crate) fn is_missing(error: &kingtide::Error) -> bool {
-    error.kind() == ErrorKind::NotFound
 }

@@ -2,17 +2,15 @@
 
 use std::ffi::c_int;
 
+use kingtide::FamilyOptions;
+
 use crate::{
-    border::{Failure, answer, answer_with, code, not_in_callback},
-    family::is_missing,
+    border::{Outcome, answer, answer_with, not_in_callback},
+    config::family_options,
     objects::{DatabaseHandle, FamilyHandle},
     pointer::{Bytes, In, Out, Text},
     types::FamilyConfig,
 };
-
-fn not_yet(what: &'static str) -> Failure {
-    Failure::new(code::UNKNOWN, format!("{what} is not there yet"))
-}
 
 /// Merges everything in a family to its last level.
 #[unsafe(no_mangle)]
@@ -22,6 +20,14 @@ pub extern "C" fn tidesdb_compact(cf: FamilyHandle) -> c_int {
         let family = cf.get()?;
         Ok(family.database.db.compact(&family.family)?)
     })
+}
+
+/// An end of a range of keys; null is none.
+fn end_of_range(key: &Bytes, size: usize) -> Outcome<Option<&[u8]>> {
+    if key.is_null() {
+        return Ok(None);
+    }
+    key.key(size).map(Some)
 }
 
 /// Merges what overlaps a range.
@@ -35,20 +41,13 @@ pub extern "C" fn tidesdb_compact_range(
 ) -> c_int {
     answer(|| {
         not_in_callback()?;
-        cf.get()?;
-        let end_of = |key: &Bytes, size: usize| {
-            if key.is_null() {
-                Ok(None)
-            } else {
-                key.key(size).map(|key| Some(key.to_vec()))
-            }
-        };
-        let start = end_of(&start_key, start_key_size)?;
-        let end = end_of(&end_key, end_key_size)?;
-        if start.is_none() && end.is_none() {
-            return Err(Failure::invalid("start_key, end_key: give at least one"));
-        }
-        Err(not_yet("merging a range"))
+        let family = cf.get()?;
+        let start = end_of_range(&start_key, start_key_size)?;
+        let end = end_of_range(&end_key, end_key_size)?;
+        Ok(family
+            .database
+            .db
+            .compact_range(&family.family, start, end)?)
     })
 }
 
@@ -58,7 +57,7 @@ pub extern "C" fn tidesdb_flush_memtable(cf: FamilyHandle) -> c_int {
     answer(|| {
         not_in_callback()?;
         let family = cf.get()?;
-        Ok(family.database.db.flush(&family.family)?)
+        Ok(family.database.db.flush_background(&family.family)?)
     })
 }
 
@@ -68,8 +67,8 @@ pub extern "C" fn tidesdb_is_flushing(cf: FamilyHandle) -> c_int {
     answer_with(
         || {
             let family = cf.get()?;
-            let stats = family.database.db.family_stats(&family.family)?;
-            Ok(c_int::from(stats.sealed_memtables > 0))
+            let is_flushing = family.database.db.is_flushing(&family.family)?;
+            Ok(c_int::from(is_flushing))
         },
         |_| 0,
     )
@@ -80,8 +79,9 @@ pub extern "C" fn tidesdb_is_flushing(cf: FamilyHandle) -> c_int {
 pub extern "C" fn tidesdb_is_compacting(cf: FamilyHandle) -> c_int {
     answer_with(
         || {
-            cf.get()?;
-            Ok(0)
+            let family = cf.get()?;
+            let is_compacting = family.database.db.is_compacting(&family.family)?;
+            Ok(c_int::from(is_compacting))
         },
         |_| 0,
     )
@@ -104,7 +104,9 @@ pub extern "C" fn tidesdb_checkpoint(db: DatabaseHandle, checkpoint_dir: Text) -
     answer(|| {
         not_in_callback()?;
         let database = db.get()?;
-        database.db.checkpoint(checkpoint_dir.path("checkpoint_dir")?)?;
+        database
+            .db
+            .checkpoint(checkpoint_dir.path("checkpoint_dir")?)?;
         Ok(())
     })
 }
@@ -115,8 +117,7 @@ pub extern "C" fn tidesdb_purge_cf(cf: FamilyHandle) -> c_int {
     answer(|| {
         not_in_callback()?;
         let family = cf.get()?;
-        family.database.db.compact(&family.family)?;
-        Ok(family.database.db.wait_idle()?)
+        Ok(family.database.db.purge_family(&family.family)?)
     })
 }
 
@@ -125,19 +126,7 @@ pub extern "C" fn tidesdb_purge_cf(cf: FamilyHandle) -> c_int {
 pub extern "C" fn tidesdb_purge(db: DatabaseHandle) -> c_int {
     answer(|| {
         not_in_callback()?;
-        let database = db.get()?;
-        for name in database.db.families() {
-            let compacted = database
-                .db
-                .family(&name)
-                .and_then(|family| database.db.compact(&family));
-            match compacted {
-                // Dropped meanwhile.
-                Err(error) if is_missing(&error) => {}
-                outcome => outcome?,
-            }
-        }
-        Ok(database.db.wait_idle()?)
+        Ok(db.get()?.db.purge()?)
     })
 }
 
@@ -146,8 +135,7 @@ pub extern "C" fn tidesdb_purge(db: DatabaseHandle) -> c_int {
 pub extern "C" fn tidesdb_cancel_background_work(db: DatabaseHandle) -> c_int {
     answer(|| {
         not_in_callback()?;
-        db.get()?;
-        Err(not_yet("cancelling merges"))
+        Ok(db.get()?.db.cancel_background_work()?)
     })
 }
 
@@ -156,13 +144,23 @@ pub extern "C" fn tidesdb_cancel_background_work(db: DatabaseHandle) -> c_int {
 pub extern "C" fn tidesdb_cf_update_runtime_config(
     cf: FamilyHandle,
     new_config: In<FamilyConfig>,
-    _persist_to_disk: c_int,
+    persist_to_disk: c_int,
 ) -> c_int {
     answer(|| {
         not_in_callback()?;
-        cf.get()?;
-        crate::config::family_options(new_config.require("new_config")?)?;
-        Err(not_yet("changing settings"))
+        let family = cf.get()?;
+        let before = family.family.options();
+        // What cannot change is not looked at.
+        let options = FamilyOptions {
+            comparator: before.comparator,
+            use_btree: before.use_btree,
+            object_target_file_bytes: before.object_target_file_bytes,
+            object_lazy_compaction: before.object_lazy_compaction,
+            object_prefetch_compaction: before.object_prefetch_compaction,
+            ..family_options(new_config.require("new_config")?)?
+        };
+        let (db, persist) = (&family.database.db, persist_to_disk != 0);
+        Ok(db.update_family_options(&family.family, options, persist)?)
     })
 }
 
@@ -187,11 +185,11 @@ pub extern "C" fn tidesdb_range_cost(
     cost: Out<f64>,
 ) -> c_int {
     answer(|| {
-        cost.require("cost")?;
-        key_a.key(key_a_size)?;
-        key_b.key(key_b_size)?;
-        cf.get()?;
-        Err(not_yet("the cost of a range"))
+        let place = cost.require("cost")?;
+        let (a, b) = (key_a.key(key_a_size)?, key_b.key(key_b_size)?);
+        let family = cf.get()?;
+        place.set(family.database.db.range_cost(&family.family, a, b)?);
+        Ok(())
     })
 }
 
@@ -202,8 +200,9 @@ pub extern "C" fn tidesdb_cf_estimate_cardinality(
     out_estimate: Out<u64>,
 ) -> c_int {
     answer(|| {
-        out_estimate.require("out_estimate")?;
-        cf.get()?;
-        Err(not_yet("the estimate of keys"))
+        let place = out_estimate.require("out_estimate")?;
+        let family = cf.get()?;
+        place.set(family.database.db.estimate_cardinality(&family.family)?);
+        Ok(())
     })
 }

@@ -2,14 +2,14 @@
 
 use std::{
     ffi::{c_int, c_void},
-    ptr,
+    fs, ptr,
 };
 
-use kingtide::Stats;
+use kingtide::{MemoryPressure, Stats};
 
 use crate::{
     alloc::{Pending, copy_array, free_array},
-    border::{Failure, Outcome, answer, code},
+    border::{Outcome, answer},
     config::family_config,
     objects::{DatabaseHandle, Family, FamilyHandle},
     pointer::{Out, text_array},
@@ -20,12 +20,13 @@ fn int(count: usize) -> c_int {
     c_int::try_from(count).unwrap_or(c_int::MAX)
 }
 
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 {
-        0.0
-    } else {
-        part as f64 / whole as f64
-    }
+/// A count of bytes as the field has it; a machine's memory is no larger.
+fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 /// The settings of a family as it has them now.
@@ -59,45 +60,49 @@ pub extern "C" fn tidesdb_get_stats(cf: FamilyHandle, stats: Out<*mut FamilyStat
 
 fn make(family: &Family, pending: &mut Pending) -> Outcome<FamilyStats> {
     let numbers = family.database.db.family_stats(&family.family)?;
+    let cache = family.database.db.stats()?.cache;
     let levels = &numbers.levels;
     let sizes: Vec<usize> = levels
         .iter()
-        .map(|level| (level.bytes + level.vlog_bytes) as usize)
+        .map(|level| size(level.bytes + level.vlog_bytes))
         .collect();
     let tables: Vec<c_int> = levels.iter().map(|level| int(level.files)).collect();
     let keys: Vec<u64> = levels.iter().map(|level| level.entries).collect();
     let tombstones: Vec<u64> = levels.iter().map(|level| level.tombstones).collect();
-    let total_tombstones: u64 = tombstones.iter().sum();
-    let entries: u64 = keys.iter().sum();
+    let config = config_of(family);
     Ok(FamilyStats {
         num_levels: int(levels.len()),
         memtable_size: numbers.memtable_bytes,
         level_sizes: pending.keep(copy_array(&sizes)?),
         level_num_sstables: pending.keep(copy_array(&tables)?),
-        config: pending.keep(copy_array(&[config_of(family)])?),
-        total_keys: entries + numbers.memtable_entries,
-        total_data_size: sizes.iter().map(|size| *size as u64).sum(),
-        avg_key_size: 0.0,
-        avg_value_size: 0.0,
+        config: pending.keep(copy_array(&[config])?),
+        total_keys: numbers.entries,
+        total_data_size: numbers.data_bytes,
+        avg_key_size: numbers.key_bytes_average,
+        avg_value_size: numbers.value_bytes_average,
         level_key_counts: pending.keep(copy_array(&keys)?),
-        read_amp: 1.0,
-        hit_rate: 0.0,
-        use_btree: c_int::from(family.family.options().use_btree),
+        read_amp: numbers.read_amplification,
+        hit_rate: cache.hit_rate(),
+        use_btree: config.use_btree,
         btree_total_nodes: 0,
         btree_max_height: 0,
         btree_avg_height: 0.0,
-        total_tombstones,
-        tombstone_ratio: share(total_tombstones, entries),
+        total_tombstones: numbers.tombstones,
+        tombstone_ratio: numbers.tombstone_ratio(),
         level_tombstone_counts: pending.keep(copy_array(&tombstones)?),
-        max_sst_density: 0.0,
-        max_sst_density_level: 0,
-        wal_bytes_written: 0,
-        flush_bytes_written: 0,
-        compaction_bytes_written: 0,
-        compaction_bytes_read: 0,
-        user_bytes_written: 0,
-        flush_count: 0,
-        compaction_count: 0,
+        max_sst_density: numbers.tombstone_density_max,
+        max_sst_density_level: int(numbers.tombstone_density_max_level),
+        wal_bytes_written: if family.database.is_unified {
+            0
+        } else {
+            numbers.log_bytes_written
+        },
+        flush_bytes_written: numbers.flush_bytes_written,
+        compaction_bytes_written: numbers.merge_bytes_written,
+        compaction_bytes_read: numbers.merge_bytes_read,
+        user_bytes_written: numbers.user_bytes_written,
+        flush_count: numbers.flushes,
+        compaction_count: numbers.merges,
     })
 }
 
@@ -143,28 +148,15 @@ pub extern "C" fn tidesdb_get_cache_stats(db: DatabaseHandle, stats: Out<CacheSt
 }
 
 fn cache_stats(numbers: &Stats) -> CacheStats {
-    if numbers.cache_capacity_bytes == 0 {
-        return CacheStats {
-            enabled: 0,
-            total_entries: 0,
-            total_bytes: 0,
-            hits: 0,
-            misses: 0,
-            hit_rate: 0.0,
-            num_partitions: 0,
-        };
-    }
+    let cache = &numbers.cache;
     CacheStats {
-        enabled: 1,
-        total_entries: 0,
-        total_bytes: numbers.cache_bytes,
-        hits: numbers.cache_hits,
-        misses: numbers.cache_misses,
-        hit_rate: share(
-            numbers.cache_hits,
-            numbers.cache_hits + numbers.cache_misses,
-        ),
-        num_partitions: 0,
+        enabled: c_int::from(cache.enabled),
+        total_entries: cache.entries,
+        total_bytes: cache.bytes,
+        hits: cache.hits,
+        misses: cache.misses,
+        hit_rate: cache.hit_rate(),
+        num_partitions: cache.shards,
     }
 }
 
@@ -175,39 +167,54 @@ pub extern "C" fn tidesdb_get_db_stats(db: DatabaseHandle, stats: Out<DbStats>) 
         let place = stats.require("stats")?;
         let database = db.get()?;
         let numbers = database.db.stats()?;
-        place.set(db_stats(&numbers, database.is_unified)?);
+        place.set(db_stats(&numbers, database.is_unified));
         Ok(())
     })
 }
 
-fn db_stats(numbers: &Stats, is_unified: bool) -> Outcome<DbStats> {
-    let families = &numbers.families;
-    let memtable_bytes: usize = families.iter().map(|family| family.memtable_bytes).sum();
-    let sealed: usize = families.iter().map(|family| family.sealed_memtables).sum();
-    let levels = || families.iter().flat_map(|family| &family.levels);
-    let memtable_bytes = i64::try_from(memtable_bytes)
-        .map_err(|_| Failure::new(code::UNKNOWN, "memtables beyond all memory"))?;
-    let log_bytes = numbers.log_bytes_written;
-    Ok(DbStats {
-        num_column_families: int(families.len()),
-        total_memory: 0,
-        available_memory: 0,
-        resolved_memory_limit: 0,
-        memory_pressure_level: 0,
-        flush_pending_count: int(sealed),
-        total_memtable_bytes: memtable_bytes,
-        total_immutable_count: int(sealed),
-        total_sstable_count: int(levels().map(|level| level.files).sum()),
-        total_data_size_bytes: levels().map(|level| level.bytes + level.vlog_bytes).sum(),
+/// The machine's memory and what is available of it, in bytes; zeros when the system does not tell.
+fn machine_memory() -> (u64, u64) {
+    let Ok(text) = fs::read_to_string("/proc/meminfo") else {
+        return (0, 0);
+    };
+    let bytes_of = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        let kibibytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+        kibibytes.unwrap_or(0).saturating_mul(1024)
+    };
+    (bytes_of("MemTotal:"), bytes_of("MemAvailable:"))
+}
+
+fn db_stats(numbers: &Stats, is_unified: bool) -> DbStats {
+    let memory = &numbers.memory;
+    let (total_memory, available_memory) = machine_memory();
+    let of_unified = |number: u64| if is_unified { number } else { 0 };
+    let sealed = int(numbers.sealed_memtables);
+    DbStats {
+        num_column_families: int(numbers.families.len()),
+        total_memory,
+        available_memory,
+        resolved_memory_limit: size(memory.limit_bytes),
+        memory_pressure_level: match memory.pressure {
+            MemoryPressure::Normal => 0,
+            MemoryPressure::Elevated => 1,
+            MemoryPressure::High => 2,
+            MemoryPressure::Critical => 3,
+        },
+        flush_pending_count: sealed,
+        total_memtable_bytes: signed(memory.memtable_bytes),
+        total_immutable_count: sealed,
+        total_sstable_count: int(numbers.tables),
+        total_data_size_bytes: numbers.data_bytes,
         num_open_sstables: int(numbers.open_tables),
         global_seq: numbers.sequence.0,
-        txn_memory_bytes: 0,
-        compaction_queue_size: 0,
-        flush_queue_size: sealed,
+        txn_memory_bytes: signed(memory.transaction_bytes),
+        compaction_queue_size: numbers.merges_queued,
+        flush_queue_size: numbers.flushes_queued,
         unified_memtable_enabled: c_int::from(is_unified),
-        unified_memtable_bytes: if is_unified { memtable_bytes } else { 0 },
-        unified_immutable_count: if is_unified { int(sealed) } else { 0 },
-        unified_is_flushing: 0,
+        unified_memtable_bytes: signed(of_unified(memory.memtable_bytes)),
+        unified_immutable_count: if is_unified { sealed } else { 0 },
+        unified_is_flushing: c_int::from(is_unified && numbers.flushes_running > 0),
         unified_next_cf_index: 0,
         unified_wal_generation: 0,
         object_store_enabled: 0,
@@ -222,13 +229,13 @@ fn db_stats(numbers: &Stats, is_unified: bool) -> Outcome<DbStats> {
         replica_mode: 0,
         primary_epoch: 0,
         seen_epoch: 0,
-        uwal_bytes_written: if is_unified { log_bytes } else { 0 },
-        wal_bytes_written: if is_unified { 0 } else { log_bytes },
-        flush_bytes_written: numbers.table_bytes_written,
-        compaction_bytes_written: 0,
-        compaction_bytes_read: 0,
-        user_bytes_written: 0,
+        uwal_bytes_written: of_unified(numbers.log_bytes_written),
+        wal_bytes_written: numbers.log_bytes_written - of_unified(numbers.log_bytes_written),
+        flush_bytes_written: numbers.flush_bytes_written,
+        compaction_bytes_written: numbers.merge_bytes_written,
+        compaction_bytes_read: numbers.merge_bytes_read,
+        user_bytes_written: numbers.user_bytes_written,
         flush_count: numbers.flushes,
         compaction_count: numbers.merges,
-    })
+    }
 }

@@ -66,6 +66,10 @@ pub(crate) enum Command {
     Backup(BackupArgs),
     /// Verify a backup, copy it to a new directory, and open it there once
     Restore(RestoreArgs),
+    /// Merge the tables of a family, or of a range of its keys, to the bottom
+    Compact(CompactArgs),
+    /// Write everything in memory to tables and compact all families, or one
+    Purge(Directory),
     /// List the column families
     Families(Directory),
     /// Measure this engine, and others that are installed
@@ -148,9 +152,38 @@ pub(crate) struct GetArgs {
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
     pub(crate) at: Directory,
+    #[command(flatten)]
+    pub(crate) keys: DeletedKeys,
+    /// Keys are in hexadecimal
+    #[arg(long)]
+    pub(crate) hex: bool,
+}
+
+/// One key, or many. Also the shell's.
+#[derive(Args, Debug)]
+pub(crate) struct DeletedKeys {
     /// The key
-    pub(crate) key: OsString,
-    /// The key is in hexadecimal
+    #[arg(required_unless_present_any = ["range", "prefix"])]
+    pub(crate) key: Option<OsString>,
+    /// All keys from START on and before END
+    #[arg(long, num_args = 2, value_names = ["START", "END"], conflicts_with_all = ["key", "prefix"])]
+    pub(crate) range: Option<Vec<OsString>>,
+    /// All keys that begin so; '' for every key
+    #[arg(long, value_name = "KEY", conflicts_with = "key")]
+    pub(crate) prefix: Option<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CompactArgs {
+    #[command(flatten)]
+    pub(crate) at: Directory,
+    /// Only tables with keys from this one on
+    #[arg(long, value_name = "KEY")]
+    pub(crate) from: Option<OsString>,
+    /// Only tables with keys up to this one, itself included
+    #[arg(long, value_name = "KEY")]
+    pub(crate) to: Option<OsString>,
+    /// Keys are in hexadecimal
     #[arg(long)]
     pub(crate) hex: bool,
 }

@@ -72,6 +72,7 @@ mod compaction;
 mod db;
 mod engine;
 mod error;
+mod events;
 mod family;
 mod files;
 mod flush;
@@ -90,6 +91,7 @@ mod write;
 pub use backup::BackupReport;
 pub use db::{Db, PreparedTransaction, Snapshot, VerifyReport};
 pub use error::{Conflict, ConflictAccess, Error, ErrorKind, Result};
+pub use events::{Event, Listener, LogLevel, LogOptions};
 pub use family::{
     ColumnFamily,
     hook::{CommitEvent, CommitHook, CommitOperation},
@@ -97,11 +99,14 @@ pub use family::{
 pub use kingtide_base::{
     BUILT_IN_COMPARATORS, Comparator, ComparatorRef, Corruption, SeqNo, limits,
 };
+pub use kingtide_env::raise_open_file_limit;
 pub use options::{
     Compression, FamilyOptions, IsolationLevel, IterOptions, Options, SyncMode, TransactionOptions,
 };
 pub use read::{Entries, Iter, Value};
-pub use stats::{FamilyStats, LevelStats, SnapshotStats, Stats};
+pub use stats::{
+    CacheStats, FamilyStats, LevelStats, MemoryPressure, MemoryStats, SnapshotStats, Stats,
+};
 pub use txn::{AbortHandle, RetryOptions, Transaction};
 
 // The thread rules of the crate's documentation.

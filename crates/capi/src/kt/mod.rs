@@ -3,6 +3,7 @@
 mod error;
 mod iter;
 mod open;
+mod prepared;
 mod range;
 pub mod snapshot;
 pub mod txn;

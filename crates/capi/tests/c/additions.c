@@ -276,6 +276,68 @@ static void bounds(tidesdb_t *db, tidesdb_column_family_t *cf) {
     tidesdb_txn_free(txn);
 }
 
+static void two_phases(const char *path) {
+    tidesdb_t *db = open_at(path);
+    tidesdb_column_family_t *cf = family(db, "f");
+    tidesdb_txn_t *txn = begin(db);
+    kt_prepared_t *list = NULL;
+    size_t count = 9;
+    uint8_t xid[200];
+
+    memset(xid, 'x', sizeof xid);
+    OK(kt_recover_prepared(db, &list, &count));
+    CHECK(count == 0);
+    kt_free_prepared(list, count);
+    kt_free_prepared(NULL, 0);
+    OK(tidesdb_txn_put(txn, cf, BYTES("one"), BYTES("1"), 0));
+    INVALID(kt_txn_prepare(NULL, BYTES("x")));
+    INVALID(kt_txn_prepare(txn, NULL, 1));
+    INVALID(kt_txn_prepare(txn, BYTES("")));
+    EXPECT(TDB_ERR_TOO_LARGE, kt_txn_prepare(txn, xid, 129));
+    OK(kt_txn_prepare(txn, BYTES("first")));
+    INVALID(tidesdb_txn_put(txn, cf, BYTES("k"), BYTES("v"), 0));
+    INVALID(tidesdb_txn_commit(txn));
+    OK(tidesdb_txn_reset(txn, TDB_ISOLATION_READ_COMMITTED));
+    check_missing(txn, cf, "one");
+    OK(tidesdb_txn_put(txn, cf, BYTES("one"), BYTES("other"), 0));
+    EXPECT(TDB_ERR_CONFLICT, tidesdb_txn_commit(txn));
+    OK(tidesdb_txn_reset(txn, TDB_ISOLATION_READ_COMMITTED));
+    OK(tidesdb_txn_put(txn, cf, BYTES("two"), BYTES("2"), 0));
+    EXPECT(TDB_ERR_EXISTS, kt_txn_prepare(txn, BYTES("first")));
+    tidesdb_txn_free(txn);
+    txn = begin(db);
+    OK(tidesdb_txn_put(txn, cf, BYTES("two"), BYTES("2"), 0));
+    OK(kt_txn_prepare(txn, xid, 128));
+    EXPECT(TDB_ERR_BUSY, tidesdb_drop_column_family(db, "f"));
+    tidesdb_txn_free(txn);
+    OK(tidesdb_close(db));
+
+    db = open_at(path);
+    cf = family(db, "f");
+    INVALID(kt_recover_prepared(NULL, &list, &count));
+    INVALID(kt_recover_prepared(db, NULL, &count));
+    INVALID(kt_recover_prepared(db, &list, NULL));
+    OK(kt_recover_prepared(db, &list, &count));
+    CHECK(count == 2 && list != NULL);
+    CHECK(list[0].operation_count == 1 && list[0].family_count == 1);
+    CHECK(strcmp(list[0].families[0], "f") == 0);
+    CHECK(list[0].xid_size + list[1].xid_size == 5 + 128);
+    kt_free_prepared(list, count);
+    EXPECT(TDB_ERR_NOT_FOUND, kt_commit_prepared(db, BYTES("nobody")));
+    EXPECT(TDB_ERR_NOT_FOUND, kt_rollback_prepared(db, BYTES("nobody")));
+    INVALID(kt_commit_prepared(NULL, BYTES("first")));
+    INVALID(kt_commit_prepared(db, NULL, 5));
+    INVALID(kt_rollback_prepared(db, BYTES("")));
+    OK(kt_commit_prepared(db, BYTES("first")));
+    OK(kt_rollback_prepared(db, xid, 128));
+    EXPECT(TDB_ERR_NOT_FOUND, kt_commit_prepared(db, BYTES("first")));
+    txn = begin(db);
+    check_value(txn, cf, "one", "1");
+    check_missing(txn, cf, "two");
+    tidesdb_txn_free(txn);
+    OK(tidesdb_close(db));
+}
+
 static int progress_calls = 0;
 
 static void progress(uint64_t done, uint64_t all, void *ctx) {
@@ -419,6 +481,9 @@ int main(int argc, char **argv) {
     free(path);
     path = path_in(argv[1], "ordered");
     opening(path);
+    free(path);
+    path = path_in(argv[1], "prepared");
+    two_phases(path);
     free(path);
     free(other);
     return 0;

@@ -395,7 +395,10 @@ static void *be_reckless(void *argument) {
         OK(tidesdb_list_column_families(db, &names, &count));
         for (index = 0; index < count; index++) {
             if (below(&worker->random, 8) == 0) {
-                *cf = tidesdb_get_column_family(db, names[index]);
+                tidesdb_column_family_t *found = tidesdb_get_column_family(db, names[index]);
+
+                /* It may have gone since it was listed. */
+                *cf = found == NULL ? *cf : found;
             }
             free(names[index]);
         }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::{Place, run, run_badly, run_well};
+use crate::harness::{Place, run, run_badly, run_well, run_with_input};
 
 #[test]
 fn a_value_is_read_back_until_it_is_deleted() {
@@ -25,6 +25,29 @@ fn a_value_is_read_back_until_it_is_deleted() {
     assert_eq!(gone.objects(), [json!({"key": "fish", "found": false})]);
     assert_eq!(gone.stderr, "");
     assert_eq!(run(&["get", &db, "fish", "-q"]).stderr, "");
+}
+
+#[test]
+fn ranges_and_prefixes_are_deleted_at_once() {
+    let place = Place::new();
+    let db = place.db();
+    let scan = || run_well(&["scan", &db, "--keys-only"]).text().to_owned();
+    for key in ["a1", "a2", "b1", "b2", "c1", "c2"] {
+        run_well(&["put", &db, key, "x"]);
+    }
+    run_well(&["delete", &db, "--range", "a2", "b2"]);
+    assert_eq!(scan(), "a1\nb2\nc1\nc2\n");
+    run_well(&["--db", &db, "delete", "--prefix", "63", "--hex"]);
+    assert_eq!(scan(), "a1\nb2\n");
+    run_badly(&["delete", &db, "--range", "b", "a"], "before it begins");
+    run_badly(&["delete", &db], "required");
+    run_badly(&["delete", &db, "k", "--prefix", "k"], "cannot be used");
+    let script = b"begin\ndelete --range a b\nput a9 1\ncommit\ndelete --prefix b\nscan\n";
+    let ran = run_with_input(&["shell", &db], script);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.text().ends_with("a9\t1\n"), "{ran:?}");
+    run_well(&["delete", &db, "--prefix", ""]);
+    assert_eq!(scan(), "");
 }
 
 #[test]
@@ -115,11 +138,50 @@ fn stats_and_verify_describe_a_whole_database() {
     let stats = run_well(&["stats", &db]);
     assert!(stats.text().contains("sequence number"), "{stats:?}");
     let object = &run_well(&["stats", &db, "--json"]).objects()[0];
-    assert_eq!(object["families"][0]["name"], "default");
+    let family = &object["families"][0];
+    assert_eq!(family["name"], "default");
+    assert_eq!(
+        (&family["entries"], &family["keys_estimate"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(object["tables"], 1);
+    for number in ["write_amplification", "merge_bytes_read", "disk_free_bytes"] {
+        assert!(object.get(number).is_some(), "{number}: {object}");
+    }
+    assert_eq!(object["cache"]["enabled"], true);
+    assert_eq!(object["memory"]["pressure"], "normal");
     assert!(run_well(&["verify", &db]).text().starts_with("whole: "));
     assert_eq!(run_well(&["verify", &db, "-q"]).text(), "");
     let object = &run_well(&["verify", &db, "--json"]).objects()[0];
     assert_eq!(object["damages"], json!([]));
+}
+
+#[test]
+fn compact_and_purge_drop_what_is_dead() {
+    let place = Place::new();
+    let db = place.db();
+    for key in ["a", "b", "c"] {
+        run_well(&["put", &db, key, "v"]);
+        run_well(&["put", &db, "-f", "other", key, "v"]);
+    }
+    let entries = |arguments: &[&str]| {
+        run_well(arguments);
+        let object = &run_well(&["stats", &db, "--json"]).objects()[0];
+        let of = |index: usize| object["families"][index]["entries"].as_u64();
+        (of(0), of(1))
+    };
+    assert_eq!(entries(&["delete", &db, "a"]), (Some(4), Some(3)));
+    let range = ["compact", &db, "--from", "a", "--to", "b"];
+    assert_eq!(entries(&range), (Some(2), Some(3)));
+    assert_eq!(entries(&["delete", &db, "b"]), (Some(3), Some(3)));
+    assert_eq!(entries(&["compact", &db]), (Some(1), Some(3)));
+    run_well(&["delete", &db, "-f", "other", "a"]);
+    assert_eq!(entries(&["purge", &db]), (Some(1), Some(2)));
+    let summary = &run_well(&["purge", &db, "-f", "other", "--json"]).objects()[0];
+    assert!(summary["bytes_after"].is_u64(), "{summary}");
+    run_badly(&["compact", &db, "-f", "none"], "none");
+    run_badly(&["compact", &db, "--from", ""], "one byte");
+    run_badly(&["purge", &place.argument("missing")], "missing");
 }
 
 #[test]

@@ -2,7 +2,9 @@
 //! the rules that bind them together; the paths themselves are modules of their own.
 
 mod install;
+mod shrink;
 mod unpin;
+mod watch;
 
 use std::sync::Arc;
 
@@ -17,7 +19,8 @@ use kingtide_env::{
 
 use crate::{
     error::{Error, ErrorKind, Result},
-    family::{Family, Opening, Registry},
+    events::Events,
+    family::{Family, FamilyTotals, Opening, Registry},
     files::Files,
     manifest::{Manifest, ManifestState},
     options::Options,
@@ -25,6 +28,8 @@ use crate::{
     snapshot::{SnapshotList, SnapshotRegistry},
     write::{CommitLog, OrderState, Pipeline, WriteSet},
 };
+
+pub(crate) use watch::Watch;
 
 /// Write sets that are kept for reuse.
 const WRITE_SETS_KEPT: usize = 64;
@@ -39,26 +44,6 @@ pub(crate) enum ManifestSlot {
     ReadOnly(Box<ManifestState>),
 }
 
-/// Counts of this opening. All are statistics: relaxed.
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub(crate) flushes: AtomicU64,
-    pub(crate) merges: AtomicU64,
-    pub(crate) table_bytes_written: AtomicU64,
-}
-
-impl Counters {
-    /// Adds to a count.
-    pub(crate) fn add(counter: &AtomicU64, amount: u64) {
-        counter.fetch_add(amount, Ordering::Relaxed);
-    }
-
-    /// Reads a count.
-    pub(crate) fn get(counter: &AtomicU64) -> u64 {
-        counter.load(Ordering::Relaxed)
-    }
-}
-
 /// See the module.
 pub(crate) struct Engine {
     pub(crate) env: Arc<dyn Env>,
@@ -71,7 +56,11 @@ pub(crate) struct Engine {
     /// The snapshots that users hold.
     pub(crate) snapshot_list: Arc<SnapshotList>,
     pub(crate) manifest: Mutex<ManifestSlot>,
-    pub(crate) counters: Counters,
+    /// What families counted that were dropped since.
+    pub(crate) dropped_totals: Mutex<FamilyTotals>,
+    pub(crate) events: Arc<Events>,
+    /// Tables that the recovery of this opening wrote.
+    pub(crate) recovered_tables: AtomicUsize,
     /// Names this opening, so that handles of another one are refused.
     pub(crate) opening: Opening,
     pub(crate) is_closed: AtomicBool,
@@ -94,6 +83,7 @@ pub(crate) struct EngineParts {
     pub(crate) files: Arc<Files>,
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) manifest: ManifestSlot,
+    pub(crate) events: Arc<Events>,
     pub(crate) opening: Opening,
     pub(crate) lock: Option<Box<dyn FileLock>>,
 }
@@ -110,7 +100,9 @@ impl Engine {
             snapshots: SnapshotRegistry::new(),
             snapshot_list: Arc::default(),
             manifest: Mutex::new(parts.manifest),
-            counters: Counters::default(),
+            dropped_totals: Mutex::default(),
+            events: parts.events,
+            recovered_tables: AtomicUsize::new(0),
             opening: parts.opening,
             is_closed: AtomicBool::new(false),
             clock: AtomicU64::new(0),
@@ -273,6 +265,13 @@ impl Engine {
     /// Gives the directory back to other openings.
     pub(crate) fn release_lock(&self) {
         self.lock.lock().take();
+    }
+}
+
+impl Drop for Engine {
+    /// An opening that failed half way has told somebody of its beginning already.
+    fn drop(&mut self) {
+        self.events.stop();
     }
 }
 

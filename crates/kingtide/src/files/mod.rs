@@ -6,7 +6,7 @@
 
 mod live;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use kingtide_base::{FileId, KeyOrder, StorageError, StorageResult, ValuePointer};
 use kingtide_collections::BlockCache;
@@ -18,10 +18,15 @@ use kingtide_table::{Block, TableCache, ValueFiles, klog_name, vlog_name};
 
 pub(crate) use live::LiveFiles;
 
-use crate::read::iter::owned::ValueSource;
+use crate::{
+    events::{Event, Events},
+    read::iter::owned::ValueSource,
+};
 
 /// Value files kept open.
 const VALUE_FILES_OPEN_MAX: usize = 64;
+/// Files that the process may have open besides tables.
+const FILES_RESERVED: usize = VALUE_FILES_OPEN_MAX + 128;
 
 /// See the module.
 pub(crate) struct Files {
@@ -32,10 +37,12 @@ pub(crate) struct Files {
     pub(crate) blocks: Arc<BlockCache<Block>>,
     pub(crate) live: LiveFiles,
     next_file: AtomicU64,
+    /// Who is told of removals; nobody before [`Files::tell`].
+    events: OnceLock<Arc<Events>>,
 }
 
 impl Files {
-    /// The files below `klog` and `vlog`; ids from `next_file` on are free. Zero `open_tables_max` means no limit.
+    /// The files below `klog` and `vlog`; ids from `next_file` on are free.
     pub(crate) fn new(
         klog: Arc<dyn Directory>,
         vlog: Arc<dyn Directory>,
@@ -43,19 +50,21 @@ impl Files {
         block_cache_bytes: usize,
         next_file: FileId,
     ) -> Self {
-        let open_tables_max = match open_tables_max {
-            0 => usize::MAX,
-            count => count,
-        };
         Self {
             tables: Arc::new(TableCache::new(Arc::clone(&klog), open_tables_max)),
             values: ValueFiles::new(Arc::clone(&vlog), VALUE_FILES_OPEN_MAX),
             blocks: Arc::new(BlockCache::new(block_cache_bytes)),
             live: LiveFiles::default(),
             next_file: AtomicU64::new(next_file.0),
+            events: OnceLock::new(),
             klog,
             vlog,
         }
+    }
+
+    /// Sets who is told of removals; once, at open.
+    pub(crate) fn tell(&self, events: &Arc<Events>) {
+        let _ = self.events.set(Arc::clone(events));
     }
 
     /// A file id that was never used.
@@ -116,7 +125,7 @@ impl Files {
         let name = klog_name(id);
         self.tables.forget(id);
         self.blocks.remove_file(id);
-        remove(self.klog.as_ref(), &name, "klog")
+        self.remove(self.klog.as_ref(), &name, "klog")
     }
 
     /// Removes the vlog file `id`, which is proven dead.
@@ -126,7 +135,21 @@ impl Files {
     pub(crate) fn remove_vlog(&self, id: FileId) -> StorageResult<()> {
         let name = vlog_name(id);
         self.values.forget(id);
-        remove(self.vlog.as_ref(), &name, "vlog")
+        self.remove(self.vlog.as_ref(), &name, "vlog")
+    }
+
+    fn remove(&self, directory: &dyn Directory, name: &str, folder: &str) -> StorageResult<()> {
+        let path = || format!("{folder}/{name}");
+        match directory.remove(name) {
+            Ok(()) => {
+                if let Some(events) = self.events.get() {
+                    events.emit(|| Event::FileRemoved { file: path() });
+                }
+                Ok(())
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(StorageError::io(path(), "remove", error)),
+        }
     }
 
     /// The separated value of `key`, checked against the key as `order` identifies it.
@@ -157,6 +180,21 @@ impl Files {
     }
 }
 
+/// How many tables stay open at most: as many as `wanted` (0: any number), but no more than fit into the files that the
+/// process may have open, with room left for value files, the log and what else the program has open.
+pub(crate) fn fit_open_tables(wanted: usize, open_files_max: Option<u64>) -> usize {
+    let wanted = match wanted {
+        0 => usize::MAX,
+        count => count,
+    };
+    let Some(files) = open_files_max else {
+        return wanted;
+    };
+    let files = usize::try_from(files).unwrap_or(usize::MAX);
+    let fitting = files.saturating_sub(FILES_RESERVED).max(files / 4).max(1);
+    wanted.min(fitting)
+}
+
 /// Reads the separated values of one family, whose order says which spellings of a key are the same key.
 pub(crate) struct FamilyValues {
     pub(crate) files: Arc<Files>,
@@ -169,13 +207,18 @@ impl ValueSource for FamilyValues {
     }
 }
 
-fn remove(directory: &dyn Directory, name: &str, folder: &str) -> StorageResult<()> {
-    match directory.remove(name) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(StorageError::io(
-            format!("{folder}/{name}"),
-            "remove",
-            error,
-        )),
-        _ => Ok(()),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn open_tables_fit_into_the_limit_of_open_files() {
+        assert_eq!(fit_open_tables(256, None), 256);
+        assert_eq!(fit_open_tables(0, None), usize::MAX);
+        assert_eq!(fit_open_tables(256, Some(1024)), 256);
+        assert_eq!(fit_open_tables(0, Some(1024)), 1024 - 192);
+        assert_eq!(fit_open_tables(5000, Some(1024)), 1024 - 192);
+        assert_eq!(fit_open_tables(256, Some(64)), 16);
+        assert_eq!(fit_open_tables(256, Some(0)), 1);
     }
 }

@@ -19,6 +19,7 @@ use kingtide_env::{
 };
 
 use super::{
+    disk::DiskRoom,
     lock_table::LockTable,
     order::{CommitOrder, Completion, LogFailure, OrderState, OrderedLog},
     prepared::PreparedNames,
@@ -28,6 +29,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
+    events::Events,
     family::Family,
     memtable::{Memory, MemtableSource},
     wal::{Blank, RecordFrames, Tail, UnsyncedSegments},
@@ -137,6 +139,7 @@ pub(crate) struct Pipeline {
     pub(crate) memtables: MemtableSource,
     pub(crate) keeper: KeeperSignal,
     pub(crate) prepared: PreparedNames,
+    pub(crate) disk: DiskRoom,
     pub(super) env: Arc<dyn Env>,
     log_directory: Arc<dyn Directory>,
     /// Held by whoever makes a blank segment.
@@ -146,6 +149,7 @@ pub(crate) struct Pipeline {
     syncs: AtomicU64,
     commits: AtomicU64,
     attention: std::sync::OnceLock<Arc<dyn Attention>>,
+    pub(super) events: std::sync::OnceLock<Arc<Events>>,
 }
 
 /// How a pipeline is made.
@@ -179,6 +183,7 @@ impl Pipeline {
             memtables: parts.memtables,
             keeper: KeeperSignal::default(),
             prepared: parts.prepared,
+            disk: DiskRoom::new(Arc::clone(&parts.log_directory)),
             env: parts.env,
             log_directory: parts.log_directory,
             blank_maker: Mutex::new(()),
@@ -186,6 +191,7 @@ impl Pipeline {
             syncs: AtomicU64::new(0),
             commits: AtomicU64::new(0),
             attention: std::sync::OnceLock::new(),
+            events: std::sync::OnceLock::new(),
         }
     }
 
@@ -212,6 +218,7 @@ impl Pipeline {
             self.wants_durability.store(true, Ordering::Relaxed);
         }
         writes.check_hooks()?;
+        self.disk.check(writes)?;
         writes.prepare();
         let mut checked = self.check(writes, validation, None)?;
         loop {
@@ -270,7 +277,12 @@ impl Pipeline {
             return Ok(None);
         };
         let places = Places::note(writes, validation);
-        let last = self.order.lock().last_sequence();
+        let last = if validation.has_reads() || writes.op_count() >= limits::RUN_ENTRIES_MIN {
+            self.order.lock().last_sequence()
+        } else {
+            // Saves the lock; the second step then looks at a few commits more.
+            self.order.visible()
+        };
         validate::check(writes, (places, last), validation, before).map(Some)
     }
 
@@ -315,7 +327,7 @@ impl Pipeline {
             {
                 return Err(self.append_failed(state, "a memtable refused what it had room for"));
             }
-            current.active.note_record(segment, start, end);
+            section.note_applied(&current.active, segment, (start, end));
         }
         writes.take_hook_tickets();
         if let Some(prepared) = writes.ends() {
@@ -398,10 +410,14 @@ impl Pipeline {
     pub(super) fn sync_segments(&self, segments: &UnsyncedSegments) -> Result<()> {
         // Relaxed: a statistic.
         self.syncs.fetch_add(1, Ordering::Relaxed);
-        for segment in segments {
-            segment.make_durable()?;
+        let begun = self.is_watched().then(|| self.env.monotonic_nanos());
+        let outcome = segments
+            .iter()
+            .try_for_each(|segment| segment.make_durable());
+        if let Some(begun) = begun {
+            self.tell_sync(begun, &outcome);
         }
-        Ok(())
+        Ok(outcome?)
     }
 
     /// Writes how far the log is durable into the log, if no frame says so yet. A failure stops the log.
@@ -459,12 +475,23 @@ impl Pipeline {
     }
 
     fn add_blank(&self, bytes: u64) -> Result<()> {
+        let blank = self.make_blank(bytes)?;
+        self.order.lock().log.tail.add_blank(blank);
+        Ok(())
+    }
+
+    /// Makes a blank of about `bytes`, which is not part of the log yet.
+    ///
+    /// # Errors
+    /// As [`Pipeline::make_log_room`].
+    pub(super) fn make_blank(&self, bytes: u64) -> Result<Blank> {
         let slot = {
             let mut state = self.order.lock();
             let slot = state.log.next_slot;
             state.log.next_slot += 1;
             slot
         };
+        self.disk.look();
         // Relaxed: a hint.
         let sync = self.wants_durability.load(Ordering::Relaxed);
         let blank = Blank::create(
@@ -474,8 +501,7 @@ impl Pipeline {
             bytes,
             sync,
         )?;
-        self.order.lock().log.tail.add_blank(blank);
-        Ok(())
+        Ok(blank)
     }
 
     /// Seals the memtable `full` of `family`, unless someone else did, and puts an empty one with room for `needed`
@@ -494,9 +520,12 @@ impl Pipeline {
         if family.is_dropped() || !Arc::ptr_eq(&family.load().active, full) {
             return Ok(());
         }
-        let sealed_max = family.options.l0_queue_stall_threshold;
-        self.stall
-            .wait(|| family.load().sealed.len() >= sealed_max)?;
+        let sealed_max = family.options().l0_queue_stall_threshold;
+        let is_full = || family.load().sealed.len() >= sealed_max;
+        let stalled = self.note_stall(family, is_full());
+        let outcome = self.stall.wait(is_full);
+        self.note_stall_end(family, stalled);
+        outcome?;
         self.replace_active(family, full, needed);
         Ok(())
     }
@@ -507,7 +536,7 @@ impl Pipeline {
         let Some(_one_at_a_time) = family.rotating.try_lock() else {
             return;
         };
-        let sealed_max = family.options.l0_queue_stall_threshold;
+        let sealed_max = family.options().l0_queue_stall_threshold;
         if self.stall.has_room() && family.load().sealed.len() < sealed_max {
             self.replace_active(family, full, (0, 0));
         }
@@ -516,11 +545,11 @@ impl Pipeline {
     /// Puts an empty memtable in the place of `full`, if that is still the active one. An empty one is dropped, others
     /// are sealed.
     fn replace_active(&self, family: &Arc<Family>, full: &Arc<Memory>, needed: (usize, usize)) {
-        let buffer_bytes = family.options.write_buffer_bytes;
+        let buffer_bytes = family.options().write_buffer_bytes;
         let fresh = self
             .memtables
             .make(&family.order, buffer_bytes, needed.0, needed.1);
-        {
+        let is_sealed = {
             let _commit_lock = self.order.lock();
             if family.is_dropped() || !Arc::ptr_eq(&family.load().active, full) {
                 return;
@@ -533,8 +562,12 @@ impl Pipeline {
                     current.sealed_with(fresh)
                 }
             });
+            !full.table.is_empty()
+        };
+        if is_sealed {
+            self.note_sealed(family, full);
         }
-        if let Some(attention) = self.attention.get() {
+        if is_sealed && let Some(attention) = self.attention.get() {
             attention.sealed(family);
         }
     }
