@@ -139,6 +139,18 @@ pub(super) fn version_header(text: &str, from: &str, to: &str) -> String {
     text
 }
 
+/// The main header as version 9.3.6 had it: without two fields of the statistics of a database.
+///
+/// # Errors
+/// In words, when the header is not as expected: the library would be told apart from it by nobody.
+pub(super) fn older_header(text: &str) -> Result<String, String> {
+    let fields = "    uint64_t primary_epoch;\n    uint64_t seen_epoch;\n";
+    match text.split_once(fields) {
+        Some((before, after)) => Ok(format!("{before}{after}").replace("9.3.14", "9.3.6")),
+        None => Err("tidesdb.h: the fields that 9.3.6 lacks are not where they were".to_owned()),
+    }
+}
+
 /// The names in the list of commands of a help text.
 pub(super) fn commands_in_help(help: &str) -> Vec<String> {
     help.lines()

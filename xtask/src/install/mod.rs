@@ -35,7 +35,9 @@ use std::{
 /// The name that programs look for at run time; crates/capi/build.rs gives it to the library.
 const SONAME: &str = "libtidesdb.so.9";
 /// Versions of libtidesdb that can be claimed: those whose interface is the library's.
-const PROVIDED: [&str; 2] = ["9.3.14", "9.3.6"];
+const PROVIDED: [&str; 2] = ["9.3.14", OLDER];
+/// The one whose statistics of a database are two fields shorter. Programs that were compiled for one cannot use the other.
+const OLDER: &str = "9.3.6";
 
 /// How to call it, for the usage text.
 pub(super) const USAGE: &str = "\
@@ -78,7 +80,7 @@ impl Profile {
 /// In words: a wrong argument, a build that failed, a file that could not be written.
 pub(super) fn run(root: &Path, arguments: &[&str]) -> Result<bool, String> {
     let request = parse(arguments)?;
-    let target = build(root, request.profile)?;
+    let target = build(root, &request)?;
     let mut installer = Installer::new(&request);
     installer.headers(root)?;
     installer.libraries(&target)?;
@@ -145,7 +147,8 @@ fn parse(arguments: &[&str]) -> Result<Request, String> {
 }
 
 /// Builds the library and the command; answers the folder they are in.
-fn build(root: &Path, profile: Profile) -> Result<PathBuf, String> {
+fn build(root: &Path, request: &Request) -> Result<PathBuf, String> {
+    let profile = request.profile;
     let mut cargo = Command::new(env!("CARGO"));
     cargo
         .args([
@@ -159,6 +162,9 @@ fn build(root: &Path, profile: Profile) -> Result<PathBuf, String> {
         .current_dir(root);
     if profile == Profile::Release {
         cargo.arg("--release");
+    }
+    if request.provided == OLDER {
+        cargo.args(["--features", "kingtide-capi/abi-9-3-6"]);
     }
     let status = cargo
         .status()
@@ -198,10 +204,15 @@ impl<'a> Installer<'a> {
 
     fn headers(&mut self, root: &Path) -> Result<(), String> {
         let source = root.join("crates/capi/include");
-        for name in ["kingtide.h", "tidesdb/tidesdb.h", "tidesdb/db.h"] {
+        for name in ["kingtide.h", "tidesdb/db.h"] {
             let text = read(&source.join(name))?;
             self.file(&format!("include/{name}"), &text, 0o644)?;
         }
+        let mut text = read_text(&source.join("tidesdb/tidesdb.h"))?;
+        if self.request.provided == OLDER {
+            text = files::older_header(&text)?;
+        }
+        self.file("include/tidesdb/tidesdb.h", text.as_bytes(), 0o644)?;
         let version = read_text(&source.join("tidesdb/tidesdb_version.h"))?;
         let version = files::version_header(&version, PROVIDED[0], self.request.provided);
         self.file(

@@ -96,6 +96,12 @@ fn files_go_below_destination_and_prefix_and_a_second_run_changes_nothing() {
         "{header}"
     );
 
+    let header = fs::read_to_string(root.join("include/tidesdb/tidesdb.h")).expect("there");
+    assert!(
+        !header.contains("seen_epoch") && header.contains("replica_mode"),
+        "the fields of 9.3.6"
+    );
+
     // What was changed by others is put right.
     fs::write(root.join("include/kingtide.h"), "").expect("writable");
     fs::remove_file(root.join("lib/libtidesdb.so")).expect("there");
