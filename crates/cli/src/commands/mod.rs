@@ -7,6 +7,7 @@ mod generate;
 mod import;
 mod inspect;
 mod maintain;
+mod migrate;
 pub(crate) mod point;
 pub(crate) mod scan;
 
@@ -47,6 +48,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Result<()> {
         Command::Compact(args) => maintain::compact(&args, global, output),
         Command::Purge(at) => maintain::purge(&at, global, output),
         Command::Families(at) => inspect::families(&at, output),
+        Command::Migrate(args) => migrate::run(&args, global, output),
         Command::Bench(args) => bench::run(&args, global, output),
         Command::Completions { shell } => generate::completions(shell, output),
         Command::Man { command } => generate::man(command.as_deref(), output),

@@ -6,5 +6,6 @@ mod backup;
 mod basics;
 mod bench;
 mod files;
+mod migrate;
 mod refusals;
 mod shell;
