@@ -30,7 +30,7 @@ use crate::{
     engine::{Engine, EngineParts, ManifestSlot},
     error::{Error, ErrorKind, Result},
     family::{Family, FamilyParts, Opening, SuperVersion, decode_options},
-    files::Files,
+    files::{Files, fit_open_tables},
     manifest::{self, Manifest, ManifestState},
     memtable::MemtableSource,
     options::{FamilyOptions, Options},
@@ -74,7 +74,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
     let files = Arc::new(Files::new(
         Arc::clone(&place.klog),
         Arc::clone(&place.vlog),
-        options.open_tables_max,
+        fit_open_tables(options.open_tables_max, place.env.open_files_max()),
         options.block_cache_bytes,
         unused_file_id(&place, &state)?,
     ));
