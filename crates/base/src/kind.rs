@@ -8,7 +8,8 @@ pub enum EntryKind {
     Put = 1,
     /// Hides every older version of the key.
     Delete = 2,
-    /// Like `Delete`, for keys that were put at most once since the last delete: the pair may vanish in any merge.
+    /// Like `Delete`, with the hint that the key was put once since it last did not exist: a merge that finds nothing
+    /// older of the key may let the pair vanish.
     SingleDelete = 3,
     /// Reserved: hides every key in a range.
     RangeDelete = 4,

@@ -66,6 +66,10 @@ pub(crate) enum Command {
     Compact(CompactArgs),
     /// Write everything in memory to tables and compact all families, or one
     Purge(Directory),
+    /// Copy a database, which may be in use, to another directory; every copied file is verified
+    Backup(BackupArgs),
+    /// Verify a backup, copy it to a new directory, and open it there once
+    Restore(RestoreArgs),
     /// List the column families
     Families(Directory),
     /// Measure this engine, and others that are installed
@@ -93,6 +97,25 @@ pub(crate) struct Directory {
     /// The database's directory
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BackupArgs {
+    #[command(flatten)]
+    pub(crate) at: Directory,
+    /// Where the copy goes: a new or an empty directory
+    pub(crate) target: PathBuf,
+    /// Link files instead of copying them, on the same device: quick, and shares the disk with the database
+    #[arg(long)]
+    pub(crate) checkpoint: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RestoreArgs {
+    /// The directory of the backup; it stays as it is
+    pub(crate) backup: PathBuf,
+    /// Where the database goes: a new or an empty directory
+    pub(crate) target: PathBuf,
 }
 
 #[derive(Args, Debug)]

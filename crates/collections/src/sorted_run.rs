@@ -278,8 +278,8 @@ impl SortedRun {
     ///
     /// `snapshots` are the sequence numbers that readers may use, ascending, the newest visible one last. Of every key
     /// all versions newer than the last snapshot stay, and for each snapshot the newest version at or below it. Keys with
-    /// kinds whose effect depends on older versions (single deletes, range deletes, merge operands) keep everything. With
-    /// no snapshots nothing is dropped.
+    /// kinds whose effect depends on older versions (range deletes, merge operands) keep everything. With no snapshots
+    /// nothing is dropped.
     #[must_use]
     pub fn merge(
         sources: &[RunSource<'_>],
@@ -426,8 +426,8 @@ fn drop_hidden(
 /// True for entries that older versions of their key are still needed beside.
 fn depends_on_older(entry: ArenaEntry<'_>) -> bool {
     match entry.kind {
-        EntryKind::Put | EntryKind::Delete => false,
-        EntryKind::SingleDelete | EntryKind::RangeDelete | EntryKind::Merge => true,
+        EntryKind::Put | EntryKind::Delete | EntryKind::SingleDelete => false,
+        EntryKind::RangeDelete | EntryKind::Merge => true,
     }
 }
 

@@ -45,6 +45,7 @@
 //! | [`ColumnFamily`] | a handle to one family, passed to every read and write |
 //! | [`Transaction`] | writes that are committed together, and reads that see them |
 //! | [`Snapshot`] | the database as it was, for reading |
+//! | [`CommitHook`], [`CommitEvent`] | user code that is told of every commit to a family |
 //! | [`Iter`], [`Entries`] | the keys of a family in order, as a cursor and as an [`Iterator`] |
 //! | [`Value`] | the bytes of a value, where possible without a copy |
 //! | [`Options`], [`FamilyOptions`], [`TransactionOptions`], [`IterOptions`] | settings, as plain data |
@@ -66,6 +67,7 @@
 //! a time: a second open, by this process or another, is refused as [`ErrorKind::Locked`].
 
 mod background;
+mod backup;
 mod compaction;
 mod db;
 mod engine;
@@ -85,9 +87,13 @@ mod version;
 mod wal;
 mod write;
 
-pub use db::{Db, Snapshot, VerifyReport};
+pub use backup::BackupReport;
+pub use db::{Db, PreparedTransaction, Snapshot, VerifyReport};
 pub use error::{Conflict, ConflictAccess, Error, ErrorKind, Result};
-pub use family::ColumnFamily;
+pub use family::{
+    ColumnFamily,
+    hook::{CommitEvent, CommitHook, CommitOperation},
+};
 pub use kingtide_base::{
     BUILT_IN_COMPARATORS, Comparator, ComparatorRef, Corruption, SeqNo, limits,
 };
@@ -96,7 +102,9 @@ pub use options::{
     Compression, FamilyOptions, IsolationLevel, IterOptions, Options, SyncMode, TransactionOptions,
 };
 pub use read::{Entries, Iter, Value};
-pub use stats::{CacheStats, FamilyStats, LevelStats, MemoryPressure, MemoryStats, Stats};
+pub use stats::{
+    CacheStats, FamilyStats, LevelStats, MemoryPressure, MemoryStats, SnapshotStats, Stats,
+};
 pub use txn::{AbortHandle, RetryOptions, Transaction};
 
 // The thread rules of the crate's documentation.

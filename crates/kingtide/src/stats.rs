@@ -1,5 +1,7 @@
 //! Numbers about an open database, as plain data.
 
+use std::time::Duration;
+
 use kingtide_base::SeqNo;
 
 /// Numbers about a database. Counts are since the open unless said; sizes are of this moment.
@@ -38,8 +40,12 @@ pub struct Stats {
     pub commits: u64,
     /// Bytes of keys and values that were committed, exactly.
     pub user_bytes_written: u64,
-    /// Live snapshots, those of running transactions included.
-    pub snapshots: usize,
+    /// The snapshots that the program holds, the oldest first. Those of transactions and iterators are not listed.
+    pub snapshots: Vec<SnapshotStats>,
+    /// Different states that live snapshots pin, those of running transactions and iterators included.
+    pub live_snapshots: usize,
+    /// Transactions that are prepared and wait for their outcome.
+    pub prepared: usize,
     /// Bytes that open transactions hold: writes, and what they remember of reads. Each may hold 4 KiB more than is counted.
     pub transaction_bytes: usize,
     /// The cache of table blocks.
@@ -156,6 +162,17 @@ pub enum MemoryPressure {
     Critical,
 }
 
+/// One snapshot that the program holds; handles to the same snapshot are counted once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotStats {
+    /// Its name, if it was taken with one.
+    pub name: Option<String>,
+    /// The newest commit that it sees.
+    pub sequence: SeqNo,
+    /// The time since it was taken, on the monotonic clock.
+    pub age: Duration,
+}
+
 /// Numbers about one column family. Counts are since the open; sizes are of this moment.
 #[derive(Clone, Debug, Default)]
 pub struct FamilyStats {
@@ -204,6 +221,12 @@ pub struct FamilyStats {
     pub merge_bytes_read: u64,
     /// Bytes written to tables and value files by merges.
     pub merge_bytes_written: u64,
+    /// Calls of the family's commit hooks since the open.
+    pub commit_hook_calls: u64,
+    /// Of these, the calls that ended with an error or a panic.
+    pub commit_hook_failures: u64,
+    /// What the last call that failed said.
+    pub commit_hook_last_failure: Option<String>,
 }
 
 impl FamilyStats {

@@ -98,7 +98,6 @@ fn snapshots_and_transactions_keep_their_view() {
     let repeatable = db
         .begin_with(TransactionOptions {
             isolation: IsolationLevel::Snapshot,
-            sync: None,
             ..TransactionOptions::default()
         })
         .unwrap();

@@ -502,7 +502,6 @@ fn a_conflict_leaves_nothing_and_can_be_tried_again() {
     let (db, family) = with_family();
     let options = TransactionOptions {
         isolation: IsolationLevel::Snapshot,
-        sync: None,
         ..TransactionOptions::default()
     };
     let mut transaction = db.begin_with(options).unwrap();

@@ -35,7 +35,6 @@ fn amount(value: &[u8]) -> u64 {
 fn snapshot_options() -> TransactionOptions {
     TransactionOptions {
         isolation: IsolationLevel::Snapshot,
-        sync: None,
         ..TransactionOptions::default()
     }
 }

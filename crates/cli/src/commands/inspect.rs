@@ -1,7 +1,7 @@
 //! `stats`, `verify` and `families`.
 
 use comfy_table::{CellAlignment, Table, presets};
-use kingtide::{Db, FamilyStats, LevelStats, Stats, VerifyReport};
+use kingtide::{Db, FamilyStats, LevelStats, SnapshotStats, Stats, VerifyReport};
 use serde_json::{Value, json};
 
 use crate::{
@@ -32,6 +32,15 @@ pub(crate) fn print_stats(db: &Db, family: Option<&str>, output: &mut Output) ->
     }
     for (name, value) in counters(&stats) {
         output.line(&format!("{name:<22}{value}"))?;
+    }
+    for snapshot in &stats.snapshots {
+        let name = snapshot.name.as_deref().unwrap_or("without a name");
+        let name = escape(name.as_bytes(), Escape::Field);
+        let (sequence, age) = (snapshot.sequence, snapshot.age.as_secs());
+        output.line(&format!(
+            "{:<22}{name}, at {sequence}, {age} seconds old",
+            "snapshot"
+        ))?;
     }
     let mut table = new_table(&[
         "family",
@@ -155,6 +164,7 @@ fn stats_json(stats: &Stats) -> Value {
         "write_amplification": stats.write_amplification(),
         "write_stalls": stats.write_stalls,
         "disk_free_bytes": stats.disk_free_bytes,
+        "snapshots": stats.snapshots.iter().map(snapshot_json).collect::<Vec<_>>(),
         "families": stats.families.iter().map(family_json).collect::<Vec<_>>(),
     })
 }
@@ -183,6 +193,14 @@ fn cache_json(stats: &Stats) -> Value {
         "misses": cache.misses,
         "hit_rate": cache.hit_rate(),
         "shards": cache.shards,
+    })
+}
+
+fn snapshot_json(snapshot: &SnapshotStats) -> Value {
+    json!({
+        "name": snapshot.name,
+        "sequence": snapshot.sequence.0,
+        "age_seconds": snapshot.age.as_secs_f64(),
     })
 }
 
@@ -236,7 +254,7 @@ pub(super) fn verify(at: &Directory, output: &mut Output) -> Result<()> {
     print_verdict(&report?, output)
 }
 
-fn print_verdict(report: &VerifyReport, output: &mut Output) -> Result<()> {
+pub(super) fn print_verdict(report: &VerifyReport, output: &mut Output) -> Result<()> {
     if output.json {
         output.object(&json!({
             "files": report.files,

@@ -1,5 +1,6 @@
 //! One file per command, and what they share: opening a database, keys from the command line.
 
+mod backup;
 mod bench;
 mod export;
 mod generate;
@@ -43,6 +44,8 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Result<()> {
         Command::Verify(at) => inspect::verify(&at, output),
         Command::Compact(args) => maintain::compact(&args, global, output),
         Command::Purge(at) => maintain::purge(&at, global, output),
+        Command::Backup(args) => backup::backup(&args, output),
+        Command::Restore(args) => backup::restore(&args, output),
         Command::Families(at) => inspect::families(&at, output),
         Command::Bench(args) => bench::run(&args, global, output),
         Command::Completions { shell } => generate::completions(shell, output),

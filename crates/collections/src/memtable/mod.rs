@@ -92,8 +92,8 @@ pub struct Memtable {
     arena: Arc<Arena>,
     index: Option<HashIndex>,
     sources: SourceList,
-    marks: Marks,
     ranges: RangeDeletes,
+    marks: Marks,
     writer: Mutex<Writer>,
     /// Held by whoever merges, so that there is one.
     merging: Mutex<()>,

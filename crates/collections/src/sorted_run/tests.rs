@@ -146,7 +146,7 @@ fn keep_visible(model: &[ModelEntry], order: &KeyOrder, snapshots: &[SeqNo]) -> 
         .iter()
         .filter(|entry| {
             let versions = || model.iter().filter(|other| same_key(entry, other));
-            versions().any(|other| other.kind == EntryKind::SingleDelete)
+            versions().any(|other| other.kind == EntryKind::Merge)
                 || entry.sequence > *newest
                 || snapshots.iter().any(|snapshot| {
                     versions().find(|other| other.sequence <= *snapshot) == Some(entry)
@@ -165,9 +165,9 @@ fn a_merge_keeps_what_snapshots_see() {
             let mut random = Random::new(number as u64 * 1000 + round);
             let shape = random.below(4);
             let kinds: &[EntryKind] = if random.chance(2) {
-                &[EntryKind::Put, EntryKind::Delete]
+                &[EntryKind::Put, EntryKind::Delete, EntryKind::SingleDelete]
             } else {
-                &[EntryKind::Put, EntryKind::Put, EntryKind::SingleDelete]
+                &[EntryKind::Put, EntryKind::Put, EntryKind::Merge]
             };
             let pool = ArenaPool::new(0);
             let (arena, mut writer) = Arena::new(&pool, 1 << 17);

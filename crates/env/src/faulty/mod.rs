@@ -13,7 +13,13 @@ mod directory;
 mod file;
 mod rules;
 
-use std::{collections::BTreeMap, io, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use self::directory::FaultyDirectory;
 pub use self::rules::{Fault, Operation, ReadRule, Rule, Times};
@@ -68,6 +74,10 @@ impl Env for FaultyEnv {
             inner,
             Arc::clone(&self.rules),
         )))
+    }
+
+    fn canonical_path(&self, path: &Path) -> io::Result<PathBuf> {
+        self.inner.canonical_path(path)
     }
 
     fn unix_micros(&self) -> u64 {

@@ -22,7 +22,7 @@ use std::{
     fs,
     hash::{BuildHasher, Hasher, RandomState},
     io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -65,6 +65,10 @@ impl Env for PosixEnv {
             create,
             self.mapping,
         )?))
+    }
+
+    fn canonical_path(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::canonicalize(path)
     }
 
     fn unix_micros(&self) -> u64 {

@@ -75,6 +75,15 @@ pub(super) fn unlink_at(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<()
     .map(drop)
 }
 
+/// Removes an empty directory.
+pub(super) fn remove_directory_at(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    retry(|| {
+        // SAFETY: `name` is zero-terminated and `directory` is open, both for the duration of the call.
+        unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), libc::AT_REMOVEDIR) }
+    })
+    .map(drop)
+}
+
 /// Gives a file a second name; a link is linked, not what it points to.
 pub(super) fn link_at(
     directory: BorrowedFd<'_>,

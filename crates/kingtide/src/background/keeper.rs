@@ -112,6 +112,8 @@ fn relieve(engine: &Weak<Engine>) {
         return;
     }
     let Some(holder) = engine.log_needed(None).holder else {
+        // No memtable does. What fails is tried again as the log grows.
+        let _ = engine.advance_log();
         return;
     };
     let buffer_bytes = holder.options().write_buffer_bytes as u64;

@@ -15,13 +15,20 @@
 //! 2. A version with a newer one in its stripe is dropped.
 //! 3. An expired put, once it is expired for the clock of the oldest live snapshot and so for all, is a tombstone.
 //! 4. A tombstone in the lowest stripe of a merge into the bottom hides only what rule 2 drops, or nothing: dropped.
-//! 5. Every other tombstone is kept, because it may hide a version below; an expired put is rewritten as one.
+//! 5. A single delete in the lowest stripe is dropped, together with the put that rule 2 drops, if no older version of
+//!    its key exists below ([`exists_below`](super::below::exists_below)): it hides nothing, as in rule 4. Otherwise it
+//!    is a tombstone like any other. So the pair vanishes in any pass, and an older version can never come back, however
+//!    often the key was put: that is looked up and not trusted, and no mark on entries has to remember what earlier
+//!    passes dropped under a put.
+//! 6. Every other tombstone is kept, because it may hide a version below; an expired put is rewritten as one.
 //!
-//! 6. A version with a newer range delete over its key in its stripe is dropped. Of the range deletes over a key the
+//! Rules 4 and 5 stop at the lowest stripe although a pair above it is seen by nobody either: a transaction that reads at
+//! an older snapshot must still find, when it commits, that the key was written since.
+//!
+//! 7. A version with a newer range delete over its key in its stripe is dropped. Of the range deletes over a key the
 //!    newest of each stripe is kept, but the one of the lowest stripe of a merge into the bottom.
 //!
 //! Merge operands are reserved: they are kept, and decide nothing about other versions.
-//! `SingleDelete` is a `Delete` here; that it may vanish together with its put is not used yet.
 //!
 //! A snapshot that is taken while the merge runs is at or above the last boundary, so the rules hold for it too, if the
 //! boundaries come from [`SnapshotRegistry::boundaries`](crate::snapshot::SnapshotRegistry::boundaries). Not decided
@@ -31,6 +38,7 @@ use std::{cmp::Ordering, sync::Arc};
 
 use kingtide_base::{EntryKind, Fragments, KeyOrder, RangeTombstone, SeqNo};
 
+use super::below::ExistsBelow;
 use crate::read::iter::{RangeFinder, mvcc::is_expired};
 
 /// What becomes of one version.
@@ -52,6 +60,8 @@ pub(crate) struct VersionFilter {
     boundaries: Vec<SeqNo>,
     is_bottom: bool,
     now_for_expiry: i64,
+    /// Asked for single deletes; `None`: any key may exist below.
+    exists_below: Option<ExistsBelow>,
     /// The key of the last version; counts only while `stripe` is set.
     key: Vec<u8>,
     /// The stripe of the last version of `key` that was not beyond the boundaries.
@@ -79,6 +89,7 @@ impl VersionFilter {
             boundaries,
             is_bottom,
             now_for_expiry,
+            exists_below: None,
             key: Vec::new(),
             stripe: None,
             ranges: Arc::default(),
@@ -133,6 +144,12 @@ impl VersionFilter {
         alike.next().is_some()
     }
 
+    /// The same filter, which can tell whether a key exists outside of the pass, in an older version.
+    pub(crate) fn with_lookup(mut self, exists_below: ExistsBelow) -> Self {
+        self.exists_below = Some(exists_below);
+        self
+    }
+
     /// What becomes of the next version.
     #[inline]
     pub(crate) fn keep(
@@ -161,13 +178,25 @@ impl VersionFilter {
         debug_assert!(self.stripe.is_none_or(|newer| newer > stripe));
         self.stripe = Some(stripe);
         let is_expired = !is_tombstone && is_expired(expires_at, self.now_for_expiry);
-        if (is_tombstone || is_expired) && self.is_bottom && stripe == 0 {
+        let hides_nothing = (is_tombstone || is_expired)
+            && stripe == 0
+            && (self.is_bottom || self.is_alone(key, kind));
+        if hides_nothing {
             Decision::Drop
         } else if is_expired {
             Decision::KeepAsDelete
         } else {
             Decision::Keep
         }
+    }
+
+    /// True for a single delete whose key has no older version outside of the pass.
+    fn is_alone(&self, key: &[u8], kind: EntryKind) -> bool {
+        kind == EntryKind::SingleDelete
+            && self
+                .exists_below
+                .as_ref()
+                .is_some_and(|exists_below| !exists_below(key))
     }
 
     /// Forgets the last key's stripe if `key` is another one.

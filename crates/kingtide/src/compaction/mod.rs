@@ -2,8 +2,10 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`below`] | whether older versions of a key exist outside of a merge |
 //! | [`filter`] | which versions nobody can see any more |
 //! | [`run`] | one planned merge, from its inputs to the manifest |
 
+pub(crate) mod below;
 pub(crate) mod filter;
 pub(crate) mod run;

@@ -11,6 +11,7 @@ use kingtide_policy::{
 };
 use kingtide_table::{CursorUse, LevelCursor};
 
+use super::below::exists_below;
 use super::filter::VersionFilter;
 use crate::{
     engine::Engine,
@@ -66,7 +67,13 @@ pub(crate) fn merge_once(
         engine.install_moves(family, &claim.inputs, claim.target_level())?;
         return Ok(MergeOutcome::Merged);
     }
-    let mut filter = version_filter(engine, &family.order, claim.plan.is_bottom);
+    let mut filter =
+        version_filter(engine, &family.order, claim.plan.is_bottom).with_lookup(exists_below(
+            &engine.files,
+            family,
+            Arc::clone(&claim.version),
+            claim.target_level(),
+        ));
     claim.tell_ranges(engine, &mut filter)?;
     let mut cursor = claim.cursor(engine, &filter)?;
     let writer = TableWriter::new(&engine.files, family, claim.plan.output_table_bytes);
@@ -74,7 +81,8 @@ pub(crate) fn merge_once(
     let Some(output) = writer.write(&mut cursor, &mut filter, &cancelled)? else {
         return Ok(MergeOutcome::Cancelled);
     };
-    drop(cursor);
+    // The filter holds the version that the inputs are in.
+    drop((cursor, filter));
     let target_level = claim.target_level();
     if let Err(error) = engine.install_merge(family, &claim.inputs, target_level, &output) {
         if family.is_dropped() {
@@ -104,6 +112,8 @@ pub(crate) fn wants_merge(family: &Family) -> bool {
 struct Claim<'a> {
     family: &'a Family,
     plan: MergePlan,
+    /// The tables that the plan was made of.
+    version: Arc<Version>,
     /// Level and table.
     inputs: Vec<(u8, Arc<TableMeta>)>,
 }
@@ -141,6 +151,7 @@ impl<'a> Claim<'a> {
         Ok(Some(Self {
             family,
             plan,
+            version,
             inputs,
         }))
     }

@@ -22,6 +22,7 @@ pub(super) fn close(engine: &Arc<Engine>, background: &Background) -> Result<()>
     if engine.options.finish_compactions_on_close && !engine.options.read_only {
         finish_merges(engine, background);
     }
+    clear_hooks(engine);
     background.stop(engine);
     let outcome = if engine.options.read_only {
         Ok(())
@@ -40,6 +41,17 @@ fn finish_merges(engine: &Arc<Engine>, background: &Background) {
         }
     }
     let _ = background.wait_idle();
+}
+
+/// Lets go of what hooks own, which may be a handle of this database. Calls of commits before this go on.
+fn clear_hooks(engine: &Engine) {
+    for family in engine.families.all() {
+        let replaced = {
+            let _commit_lock = engine.pipeline.order.lock();
+            family.hooks.replace(None)
+        };
+        drop(replaced);
+    }
 }
 
 fn settle(engine: &Arc<Engine>) -> Result<()> {

@@ -94,10 +94,12 @@ pub(super) fn drop_family(engine: &Engine, name: &str) -> Result<()> {
     engine.check_writable()?;
     let mut manifest = engine.manifest.lock();
     let family = engine.families.get(name)?;
+    let _no_prepares = engine.pipeline.prepared.hold_changes();
+    engine.pipeline.check_unprepared(&family)?;
     engine.pipeline.sync_log()?;
     manifest.append(&[Edit::DropFamily { id: family.id }])?;
     engine.families.remove(name);
-    let gone = {
+    let (gone, _hook) = {
         // Under the commit lock: no commit is between its check and its memtable.
         let _commit_lock = engine.pipeline.order.lock();
         family.set_dropped();
@@ -109,7 +111,8 @@ pub(super) fn drop_family(engine: &Engine, name: &str) -> Result<()> {
             sealed: Vec::new(),
             version,
         });
-        gone
+        // The calls of commits before this go on.
+        (gone, family.hooks.replace(None))
     };
     drop(manifest);
     *engine.dropped_totals.lock() += family.counters.totals();

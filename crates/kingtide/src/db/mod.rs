@@ -4,20 +4,31 @@
 //! |---|---|
 //! | `open`, `recover` | from a directory to an engine; replay of the log |
 //! | `operations`, `estimate` | maintenance on demand; estimates about families |
+//! | `carry` | the first segment of an opening |
+//! | `prepared` | outcomes of two-phase commit |
 //! | `families` | create, drop, rename, clone, flush |
 //! | `close` | nothing is lost |
+//! | `snapshot`, `named_snapshot` | views of the past, with and without names |
+//! | `hooks` | commit hooks |
 //! | `retry` | work that is done again after conflicts |
-//! | `snapshot` | named views of the past |
+//! | `backup` | checkpoints and backups |
+//! | `single_delete` | deletes of keys that were put once |
 //! | `verify` | every byte checked |
 
+mod backup;
+mod carry;
 mod close;
 mod estimate;
 mod families;
+mod hooks;
+mod named_snapshot;
 mod open;
 mod operations;
+mod prepared;
 mod range_delete;
 mod recover;
 mod retry;
+mod single_delete;
 mod snapshot;
 mod statistics;
 mod verify;
@@ -28,6 +39,7 @@ use std::{
     sync::Arc,
 };
 
+pub use prepared::PreparedTransaction;
 pub use snapshot::Snapshot;
 pub use verify::VerifyReport;
 
@@ -278,7 +290,12 @@ impl Db {
         family: &ColumnFamily,
         keys: &[K],
     ) -> Result<Vec<Option<Value>>> {
-        self.snapshot()?.multi_get(family, keys)
+        let engine = self.engine();
+        engine.check_open()?;
+        let snapshot = acquire(engine);
+        keys.iter()
+            .map(|key| get_at(engine, &family.family, key.as_ref(), Some(&snapshot)))
+            .collect()
     }
 
     /// True when `key` has a value. Cheaper than a get of a long value.
@@ -365,10 +382,7 @@ impl Db {
     /// `Closed`.
     pub fn snapshot(&self) -> Result<Snapshot> {
         self.engine().check_open()?;
-        Ok(Snapshot::new(
-            Arc::clone(self.engine()),
-            acquire(self.engine()),
-        ))
+        self.list_snapshot(None)
     }
 
     /// Makes everything acknowledged so far durable, in every sync mode.

@@ -10,7 +10,7 @@ use crate::{
     family::ColumnFamily,
     options::IterOptions,
     read::{Iter, Value},
-    snapshot::SnapshotGuard,
+    snapshot::{ListedSnapshot, SnapshotGuard},
     txn::{find_at, get_at, iter_at},
 };
 
@@ -35,26 +35,42 @@ use crate::{
 #[derive(Clone)]
 pub struct Snapshot {
     engine: Arc<Engine>,
-    guard: SnapshotGuard,
+    listed: Arc<ListedSnapshot>,
 }
 
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Snapshot")
+            .field("name", &self.name())
             .field("sequence", &self.sequence())
             .finish_non_exhaustive()
     }
 }
 
 impl Snapshot {
-    pub(super) fn new(engine: Arc<Engine>, guard: SnapshotGuard) -> Self {
-        Self { engine, guard }
+    pub(super) fn new(engine: Arc<Engine>, listed: Arc<ListedSnapshot>) -> Self {
+        Self { engine, listed }
+    }
+
+    pub(super) fn guard(&self) -> &SnapshotGuard {
+        self.listed.guard()
+    }
+
+    /// True when it was taken of that opening.
+    pub(super) fn is_of(&self, engine: &Arc<Engine>) -> bool {
+        Arc::ptr_eq(&self.engine, engine)
+    }
+
+    /// Its name, if it was taken with one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.listed.name()
     }
 
     /// The newest commit that the snapshot sees.
     #[must_use]
     pub fn sequence(&self) -> SeqNo {
-        self.guard.sequence()
+        self.guard().sequence()
     }
 
     /// The value that `key` had. Keys that had expired by then are absent; keys that expire later stay.
@@ -63,7 +79,7 @@ impl Snapshot {
     /// As [`Db::get`](crate::Db::get).
     pub fn get(&self, family: &ColumnFamily, key: &[u8]) -> Result<Option<Value>> {
         self.engine.check_open()?;
-        get_at(&self.engine, &family.family, key, Some(&self.guard))
+        get_at(&self.engine, &family.family, key, Some(self.guard()))
     }
 
     /// The values that `keys` had, in their order.
@@ -86,7 +102,7 @@ impl Snapshot {
     /// As [`Db::get`](crate::Db::get).
     pub fn contains(&self, family: &ColumnFamily, key: &[u8]) -> Result<bool> {
         self.engine.check_open()?;
-        find_at(&self.engine, &family.family, key, Some(&self.guard)).map(|found| found.is_some())
+        find_at(&self.engine, &family.family, key, Some(self.guard())).map(|found| found.is_some())
     }
 
     /// An iterator over what the snapshot sees.
@@ -95,6 +111,6 @@ impl Snapshot {
     /// As [`Db::iter`](crate::Db::iter).
     pub fn iter(&self, family: &ColumnFamily, options: IterOptions) -> Result<Iter> {
         self.engine.check_open()?;
-        iter_at(&self.engine, &family.family, &options, &self.guard, None)
+        iter_at(&self.engine, &family.family, &options, self.guard(), None)
     }
 }

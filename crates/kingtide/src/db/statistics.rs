@@ -1,12 +1,16 @@
 //! Gathers the numbers of `Stats`. Nothing here stops the world: numbers that are read one after the other may be of
 //! slightly different moments.
 
+use std::time::Duration;
+
 use super::estimate;
 use crate::{
     background::Background,
     engine::Engine,
     family::{CommitSizes, Family, SuperVersion},
-    stats::{CacheStats, FamilyStats, LevelStats, MemoryPressure, MemoryStats, Stats},
+    stats::{
+        CacheStats, FamilyStats, LevelStats, MemoryPressure, MemoryStats, SnapshotStats, Stats,
+    },
 };
 
 /// Numbers about the database.
@@ -34,7 +38,9 @@ pub(super) fn of_database(engine: &Engine, background: &Background) -> Stats {
         commits,
         user_bytes_written: user_bytes(totals.committed),
         transaction_bytes: engine.transaction_bytes(),
-        snapshots: engine.snapshots.list().len(),
+        snapshots: snapshots(engine),
+        live_snapshots: engine.snapshots.list().len(),
+        prepared: engine.pipeline.prepared.count(),
         cache: of_cache(engine),
         memory: of_memory(engine, &families),
         tables: levels().map(|level| level.files).sum(),
@@ -98,6 +104,18 @@ fn pressure_of(sealed_bytes: usize, sealed_bytes_max: usize) -> MemoryPressure {
     }
 }
 
+fn snapshots(engine: &Engine) -> Vec<SnapshotStats> {
+    let now = engine.env.monotonic_nanos();
+    let listed = engine.snapshot_list.all().into_iter();
+    listed
+        .map(|snapshot| SnapshotStats {
+            name: snapshot.name.as_deref().map(str::to_owned),
+            sequence: snapshot.sequence,
+            age: Duration::from_nanos(now.saturating_sub(snapshot.taken_at_nanos)),
+        })
+        .collect()
+}
+
 /// Numbers about one family.
 pub(super) fn of_family(family: &Family) -> FamilyStats {
     let current = family.load_full();
@@ -113,6 +131,7 @@ pub(super) fn of_family(family: &Family) -> FamilyStats {
         .map(|level| level.bytes + level.vlog_bytes)
         .sum();
     let totals = family.counters.totals();
+    let hooks = family.hooks.counts();
     let averages = estimate::averages(&current, totals.committed);
     let (density, density_level) = densest_table(&current);
     let deeper = levels
@@ -143,6 +162,9 @@ pub(super) fn of_family(family: &Family) -> FamilyStats {
         merges: totals.merges,
         merge_bytes_read: totals.merge_bytes_read,
         merge_bytes_written: totals.merge_bytes_written,
+        commit_hook_calls: hooks.calls,
+        commit_hook_failures: hooks.failures,
+        commit_hook_last_failure: hooks.last_failure,
         levels,
     }
 }

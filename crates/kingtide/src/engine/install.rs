@@ -50,6 +50,7 @@ impl Engine {
         memory: &Arc<Memory>,
         output: &Output,
     ) -> Result<()> {
+        self.unpin_log(Some(memory));
         let mut manifest = self.manifest.lock();
         self.check_family(family)?;
         let needed = self.log_needed(Some(memory));

@@ -3,6 +3,7 @@
 
 mod install;
 mod shrink;
+mod unpin;
 
 use std::sync::Arc;
 
@@ -22,8 +23,8 @@ use crate::{
     manifest::{Manifest, ManifestState},
     options::Options,
     read::tracker::SharedReads,
-    snapshot::SnapshotRegistry,
-    write::{Pipeline, WriteSet},
+    snapshot::{SnapshotList, SnapshotRegistry},
+    write::{CommitLog, OrderState, Pipeline, WriteSet},
 };
 
 /// Write sets that are kept for reuse.
@@ -48,6 +49,8 @@ pub(crate) struct Engine {
     pub(crate) families: Registry,
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) snapshots: Arc<SnapshotRegistry>,
+    /// The snapshots that users hold.
+    pub(crate) snapshot_list: Arc<SnapshotList>,
     pub(crate) manifest: Mutex<ManifestSlot>,
     /// What families counted that were dropped since.
     pub(crate) dropped_totals: Mutex<FamilyTotals>,
@@ -87,6 +90,7 @@ impl Engine {
             families: Registry::default(),
             pipeline: parts.pipeline,
             snapshots: SnapshotRegistry::new(),
+            snapshot_list: Arc::default(),
             manifest: Mutex::new(parts.manifest),
             dropped_totals: Mutex::default(),
             opening: parts.opening,
@@ -163,35 +167,26 @@ impl Engine {
         Ok(())
     }
 
-    /// Where replay must begin for everything that is not in tables, `without` one memtable that just went there; and
-    /// the newest commit. Consistent, because it is taken under the commit lock.
+    /// Where replay must begin for everything that is not in tables, `without` one memtable that just went there, and
+    /// for prepared transactions; and the newest commit. Consistent, because it is taken under the commit lock.
     pub(crate) fn log_needed(&self, without: Option<&Arc<crate::memtable::Memory>>) -> LogNeeded {
         let families = self.families.all();
-        let state = self.pipeline.order.lock();
-        let mut needed = LogNeeded {
-            segment: state.log.tail.segment(),
-            position: state.log.tail.position(),
-            sequence: state.last_sequence(),
-            holder: None,
-        };
-        for family in families {
-            if family.is_dropped() {
-                continue;
-            }
-            for memory in family.load().memories() {
-                if without.is_some_and(|without| Arc::ptr_eq(without, memory)) {
-                    continue;
-                }
-                if let Some(span) = memory.span()
-                    && span.start < needed.position
-                {
-                    needed.position = span.start;
-                    needed.segment = span.segment;
-                    needed.holder = Some(Arc::clone(&family));
-                }
-            }
+        let mut state = self.pipeline.order.lock();
+        let mut needed = needed_by_memtables(&families, &state, without);
+        let durable = self.pipeline.order.durable();
+        if let Some(place) = state.log.locks.oldest(durable)
+            && place.start < needed.position
+        {
+            needed.position = place.start;
+            needed.segment = place.segment;
         }
         needed
+    }
+
+    /// As [`Engine::log_needed`], as if nothing were prepared.
+    fn log_needed_by_memtables(&self, without: Option<&Arc<crate::memtable::Memory>>) -> LogNeeded {
+        let families = self.families.all();
+        needed_by_memtables(&families, &self.pipeline.order.lock(), without)
     }
 
     /// An empty write set, with the buffers of an earlier transaction if there was one.
@@ -270,4 +265,35 @@ pub(crate) struct LogNeeded {
     pub(crate) sequence: SeqNo,
     /// The family whose memtable holds the log back the furthest.
     pub(crate) holder: Option<Arc<Family>>,
+}
+
+fn needed_by_memtables(
+    families: &[Arc<Family>],
+    state: &OrderState<CommitLog>,
+    without: Option<&Arc<crate::memtable::Memory>>,
+) -> LogNeeded {
+    let mut needed = LogNeeded {
+        segment: state.log.tail.segment(),
+        position: state.log.tail.position(),
+        sequence: state.last_sequence(),
+        holder: None,
+    };
+    for family in families {
+        if family.is_dropped() {
+            continue;
+        }
+        for memory in family.load().memories() {
+            if without.is_some_and(|without| Arc::ptr_eq(without, memory)) {
+                continue;
+            }
+            if let Some(span) = memory.span()
+                && span.start < needed.position
+            {
+                needed.position = span.start;
+                needed.segment = span.segment;
+                needed.holder = Some(Arc::clone(family));
+            }
+        }
+    }
+    needed
 }

@@ -2,6 +2,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | `hook` | commit hooks: tickets, turns, calls |
 //! | `config` | settings: validation, and the text pairs in which they are stored |
 //! | `counters` | what was done to a family, for statistics |
 //! | `registry` | families by name and by id |
@@ -11,6 +12,7 @@
 
 mod config;
 mod counters;
+pub(crate) mod hook;
 mod registry;
 mod settings;
 mod super_version;
@@ -67,6 +69,8 @@ pub(crate) struct Family {
     pub(crate) settled: Mutex<Option<Settled>>,
     /// Held by the one flush of this family that runs.
     pub(crate) flushing: Mutex<()>,
+    /// Who is told of commits.
+    pub(crate) hooks: Arc<hook::HookQueue>,
 }
 
 /// What settling a family goes by: as long as neither changes, doing it again is of no use.
@@ -104,6 +108,7 @@ impl Family {
             rotating: Mutex::new(()),
             settled: Mutex::new(None),
             flushing: Mutex::new(()),
+            hooks: hook::HookQueue::new(),
         }
     }
 

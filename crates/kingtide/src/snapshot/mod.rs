@@ -14,10 +14,14 @@
 //! tables it holds then contain every version that the number sees, however merges go on. Memtables are not frozen by
 //! being held: whoever walks one registers at least until its cursors are open.
 
+mod handles;
+
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use kingtide_base::SeqNo;
 use kingtide_env::sync::Mutex;
+
+pub(crate) use handles::{ListedSnapshot, SnapshotList};
 
 /// The live snapshots of one database.
 #[derive(Debug, Default)]

@@ -61,6 +61,11 @@ impl RecordFrames {
             .map(|frame| frame_bytes(frame.payload.len()) as u64)
     }
 
+    /// Bytes that the record takes in the log.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.sizes().sum()
+    }
+
     /// The longest frame in bytes.
     pub(super) fn largest(&self) -> u64 {
         self.sizes().max().unwrap_or(0)

@@ -5,7 +5,7 @@
 //!    and the step starts again. Then: sequence number, record into the log, operations into the memtables, completion.
 //!    Nothing between the first and the last can fail for want of space, and nothing blocks. The only user code called
 //!    is the comparator of a family that has one of its own.
-//! 3. Outside again: wait for the sync or for visibility, as the mode asks.
+//! 3. Outside again: wait for the sync or for visibility, as the mode asks; then the commit hooks.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,9 @@ use kingtide_env::{
 
 use super::{
     disk::DiskRoom,
+    lock_table::LockTable,
     order::{CommitOrder, Completion, LogFailure, OrderState, OrderedLog},
+    prepared::PreparedNames,
     stall::Stall,
     validate::{self, Checked, Places, Recheck, Validation},
     write_set::WriteSet,
@@ -40,22 +42,41 @@ const RUN_CHECK_PERIOD: u64 = 1024;
 /// The end of the log as the commit lock guards it.
 pub(crate) struct CommitLog {
     pub(crate) tail: Tail,
+    /// What prepared transactions keep others from writing.
+    pub(crate) locks: LockTable,
     /// The largest durable mark that a frame in the log carries.
-    marked: Lsn,
+    pub(super) marked: Lsn,
     next_slot: u64,
     /// Set by close: nothing is committed from then on.
     is_closed: bool,
 }
 
 impl CommitLog {
-    pub(crate) fn new(tail: Tail, next_slot: u64) -> Self {
+    pub(crate) fn new(tail: Tail, next_slot: u64, locks: LockTable) -> Self {
         let marked = tail.position();
         Self {
             tail,
+            locks,
             marked,
             next_slot,
             is_closed: false,
         }
+    }
+}
+
+impl OrderState<CommitLog> {
+    /// Refuses writing once the log has stopped or the database is closed.
+    ///
+    /// # Errors
+    /// `ReopenRequired`, `Closed`.
+    pub(super) fn check_writable(&self) -> Result<()> {
+        if let Some(failure) = self.failure() {
+            return Err(reopen_required(failure));
+        }
+        if self.log.is_closed {
+            return Err(Error::new(ErrorKind::Closed, "the database is closed"));
+        }
+        Ok(())
     }
 }
 
@@ -117,12 +138,13 @@ pub(crate) struct Pipeline {
     pub(crate) memtables: MemtableSource,
     pub(crate) keeper: KeeperSignal,
     pub(crate) disk: DiskRoom,
-    env: Arc<dyn Env>,
+    pub(crate) prepared: PreparedNames,
+    pub(super) env: Arc<dyn Env>,
     log_directory: Arc<dyn Directory>,
     /// Held by whoever makes a blank segment.
     blank_maker: Mutex<()>,
     /// Set once any commit asked for durability: blanks are then made durable too.
-    wants_durability: AtomicBool,
+    pub(super) wants_durability: AtomicBool,
     syncs: AtomicU64,
     commits: AtomicU64,
     attention: std::sync::OnceLock<Arc<dyn Attention>>,
@@ -136,6 +158,7 @@ pub(crate) struct PipelineParts {
     pub(crate) last: SeqNo,
     pub(crate) sealed_bytes_max: usize,
     pub(crate) memtables: MemtableSource,
+    pub(crate) prepared: PreparedNames,
 }
 
 enum Attempt {
@@ -158,6 +181,7 @@ impl Pipeline {
             memtables: parts.memtables,
             keeper: KeeperSignal::default(),
             disk: DiskRoom::new(Arc::clone(&parts.log_directory)),
+            prepared: parts.prepared,
             env: parts.env,
             log_directory: parts.log_directory,
             blank_maker: Mutex::new(()),
@@ -174,10 +198,10 @@ impl Pipeline {
         let _ = self.attention.set(attention);
     }
 
-    /// Commits `writes` and answers its sequence number.
+    /// Commits `writes` and answers its sequence number. Commit hooks have been called when it returns.
     ///
     /// # Errors
-    /// `DiskFull`, `Busy`, `NotFound` (a family was dropped), `ReopenRequired`: nothing was written. `OutcomeUnknown`:
+    /// `DiskFull`, `Busy` (no room in time, or inside a hook of one of the families), `NotFound` (a family was dropped), `ReopenRequired`: nothing was written. `OutcomeUnknown`:
     /// the log failed under this commit.
     /// `Conflict`: `validation` found something that was written since; nothing was written.
     pub(crate) fn commit(
@@ -191,6 +215,7 @@ impl Pipeline {
             self.wants_durability.store(true, Ordering::Relaxed);
         }
         self.disk.check(writes)?;
+        writes.check_hooks()?;
         writes.prepare();
         let mut checked = self.check(writes, validation, None)?;
         loop {
@@ -206,11 +231,16 @@ impl Pipeline {
                     nudge,
                 } => {
                     self.note_commit(writes, sequence, durability, nudge);
-                    self.order
-                        .wait(completion, sequence, end, |segments| {
-                            self.sync_segments(segments)
-                        })
-                        .map_err(|failure| outcome_unknown(&failure))?;
+                    let outcome = self.order.wait(completion, sequence, end, |segments| {
+                        self.sync_segments(segments)
+                    });
+                    match outcome {
+                        Ok(()) => writes.call_hooks(sequence),
+                        Err(failure) => {
+                            writes.abandon_hooks();
+                            return Err(outcome_unknown(&failure));
+                        }
+                    }
                     return Ok(sequence);
                 }
                 Attempt::NeedsLogRoom => self.make_log_room(writes.frames())?,
@@ -227,11 +257,14 @@ impl Pipeline {
     /// # Errors
     /// As [`Pipeline::commit`].
     pub(crate) fn validate_reads(&self, validation: Validation<'_>) -> Result<()> {
-        self.check(&WriteSet::default(), Some(validation), None)
-            .map(|_| ())
+        self.check(&WriteSet::default(), Some(validation), None)?;
+        let state = self.order.lock();
+        let held = state.log.locks.blocks_updates(validation.reads, None);
+        drop(state);
+        held.map_or(Ok(()), |held| Err(held.into_error()))
     }
 
-    fn check<'a>(
+    pub(super) fn check<'a>(
         &self,
         writes: &WriteSet,
         validation: Option<Validation<'a>>,
@@ -240,7 +273,7 @@ impl Pipeline {
         let Some(validation) = validation else {
             return Ok(None);
         };
-        let places = Places::note(validation);
+        let places = Places::note(writes, validation);
         let last = self.order.lock().last_sequence();
         validate::check(writes, (places, last), validation, before).map(Some)
     }
@@ -252,40 +285,27 @@ impl Pipeline {
         durability: Durability,
         validation: Option<(&Checked<'_>, Validation<'_>)>,
     ) -> Result<Attempt> {
+        // Let go behind the lock, at every way out.
+        let _released;
         let mut state = self.order.lock();
-        if let Some(failure) = state.failure() {
-            return Err(reopen_required(failure));
-        }
-        if state.log.is_closed {
-            return Err(Error::new(ErrorKind::Closed, "the database is closed"));
-        }
-        if !state.log.tail.has_room(writes.frames()) {
-            return Ok(Attempt::NeedsLogRoom);
-        }
-        for (index, section) in writes.sections().enumerate() {
-            if section.family.is_dropped() {
-                return Err(dropped(&section.family));
-            }
-            let current = section.family.load();
-            if !current
-                .active
-                .table
-                .fits(section.arena_bytes, section.op_count())
-            {
-                return Ok(Attempt::NeedsMemtable(index, Arc::clone(&current.active)));
-            }
+        state.check_writable()?;
+        if let Some(missing) = lacks_room(&state, writes)? {
+            return Ok(missing);
         }
         if let Some((checked, validation)) = validation
             && validate::recheck(writes, checked, validation)? == Recheck::Stale
         {
             return Ok(Attempt::NeedsValidation);
         }
+        if let Some(held) = state.log.locks.blocks_commit(writes, validation) {
+            drop(state);
+            return Err(held.into_error());
+        }
         let sequence = state.next_sequence();
         // Before the append: a long record begins here and may end in a later segment.
         let (segment, start) = (state.log.tail.segment(), state.log.tail.position());
         let durable = self.order.durable();
-        let appended = writes.append_to(&mut state.log.tail, sequence, durable);
-        let end = match appended {
+        let end = match writes.append_to(&mut state.log.tail, sequence, durable) {
             Ok(end) => end,
             Err(error) => return Err(self.append_failed(state, &error.to_string())),
         };
@@ -300,6 +320,10 @@ impl Pipeline {
                 return Err(self.append_failed(state, "a memtable refused what it had room for"));
             }
             section.note_applied(&current.active, segment, (start, end));
+        }
+        writes.take_hook_tickets();
+        if let Some(prepared) = writes.ends() {
+            _released = state.log.locks.end(prepared, end);
         }
         let must_sync = durability == Durability::Device;
         if must_sync {
@@ -334,6 +358,9 @@ impl Pipeline {
             self.keeper.nudge();
         }
         for section in writes.sections() {
+            if section.ranges().len() > 0 {
+                section.family.load().active.table.tidy_ranges();
+            }
             // A batch is a run of its own; small commits make one only every few thousand.
             let may_add_run = section.op_count() >= limits::RUN_ENTRIES_MIN
                 || sequence.0.is_multiple_of(RUN_CHECK_PERIOD);
@@ -372,7 +399,7 @@ impl Pipeline {
             .map_err(|failure| reopen_required(&failure))
     }
 
-    fn sync_segments(&self, segments: &UnsyncedSegments) -> Result<()> {
+    pub(super) fn sync_segments(&self, segments: &UnsyncedSegments) -> Result<()> {
         // Relaxed: a statistic.
         self.syncs.fetch_add(1, Ordering::Relaxed);
         for segment in segments {
@@ -405,7 +432,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// `DiskFull` or `Io`; the log is as before.
-    fn make_log_room(&self, record: &RecordFrames) -> Result<()> {
+    pub(super) fn make_log_room(&self, record: &RecordFrames) -> Result<()> {
         let _one_at_a_time = self.blank_maker.lock();
         loop {
             let bytes = {
@@ -580,7 +607,7 @@ impl KeeperSignal {
         self.is_idle.store(is_idle, Ordering::Relaxed);
     }
 
-    fn sync_within(&self, interval: Duration, env: &dyn Env) {
+    pub(super) fn sync_within(&self, interval: Duration, env: &dyn Env) {
         // Relaxed: the keeper is nudged after the store, and rechecks.
         if self.sync_due.load(Ordering::Relaxed) == 0 {
             let due = env
@@ -624,7 +651,32 @@ impl KeeperSignal {
     }
 }
 
-fn outcome_unknown(failure: &LogFailure) -> Error {
+/// What must be made before `writes` fit into the log and the memtables.
+///
+/// # Errors
+/// `NotFound` when a family was dropped.
+fn lacks_room(state: &OrderState<CommitLog>, writes: &WriteSet) -> Result<Option<Attempt>> {
+    if !state.log.tail.has_room(writes.frames()) {
+        return Ok(Some(Attempt::NeedsLogRoom));
+    }
+    for (index, section) in writes.sections().enumerate() {
+        if section.family.is_dropped() {
+            return Err(dropped(&section.family));
+        }
+        let current = section.family.load();
+        if !current
+            .active
+            .table
+            .fits(section.arena_bytes, section.op_count())
+        {
+            let full = Arc::clone(&current.active);
+            return Ok(Some(Attempt::NeedsMemtable(index, full)));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn outcome_unknown(failure: &LogFailure) -> Error {
     Error::new(
         ErrorKind::OutcomeUnknown,
         format!(
@@ -645,7 +697,7 @@ pub(crate) fn reopen_required(failure: &LogFailure) -> Error {
     )
 }
 
-fn dropped(family: &Family) -> Error {
+pub(super) fn dropped(family: &Family) -> Error {
     Error::new(
         ErrorKind::NotFound,
         format!("column family {:?} was dropped", family.name()),

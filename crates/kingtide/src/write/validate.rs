@@ -3,7 +3,7 @@
 //!
 //! | what | is compared with |
 //! |---|---|
-//! | keys written | the transaction's snapshot, if it has one for all its reads |
+//! | keys written, ranges deleted | the transaction's snapshot, if it has one for all its reads |
 //! | keys read for update | what that read saw |
 //! | other keys and ranges that were read, where the level remembers them | the snapshot |
 //!
@@ -11,6 +11,8 @@
 //!    that took commits since; tables may have to be read for that.
 //! 2. Inside it, only what arrived since step 1 is looked at. If tables were installed meanwhile, what was in a memtable
 //!    may have left it, so the transaction goes back to step 1.
+//!
+//! Range deletes count as writes of every key in them, on both sides.
 //!
 //! For keys, step 2 looks them up once more in memtables that took commits since. For ranges, and for many keys, it goes
 //! the other way round: the entries that arrived lie one behind the other in the memtable, and each is searched for among
@@ -22,18 +24,18 @@
 //!
 //! Commits that are applied but not yet visible count: they come first in the commit order.
 
-use std::sync::Arc;
+use std::{ops::Bound, sync::Arc};
 
-use kingtide_base::{EntryKind, KeyOrder, SeqNo};
+use kingtide_base::{EntryKind, Fragments, KeyOrder, SeqNo};
 use kingtide_collections::{EntryOffset, Memtable, MemtableEntry};
 
-use super::write_set::WriteSet;
+use super::write_set::{Section, WriteSet};
 use crate::{
     error::{Conflict, ConflictAccess, Error, Result},
     family::{Family, SuperVersion},
     memtable::Memory,
     read::{
-        newer::{NewerInTables, newer_in_ranges},
+        newer::{NewerInTables, deleted_in_ranges, meets, newer_in_ranges},
         read_set::{FamilyReads, KeyRange, ReadSet},
     },
     version::Version,
@@ -66,18 +68,36 @@ impl<'a> Validation<'a> {
     }
 }
 
-/// The places from which step 2 starts, one for each family that was read. Noted before step 1.
-pub(super) struct Places(Vec<(Arc<Memory>, EntryOffset)>);
+/// A memtable, and a place in it.
+type Place = (Arc<Memory>, EntryOffset);
+
+/// The places from which step 2 starts. Noted before step 1.
+pub(super) struct Places {
+    /// One for each family that was read.
+    reads: Vec<Place>,
+    /// For each section of the writes with range deletes.
+    writes: Vec<Option<Place>>,
+}
 
 impl Places {
     /// Notes the places. Before step 1 the commit lock must be taken once.
-    pub(super) fn note(validation: Validation<'_>) -> Self {
-        let place = |reads: &FamilyReads| {
-            let active = Arc::clone(&reads.family.load().active);
+    pub(super) fn note(writes: &WriteSet, validation: Validation<'_>) -> Self {
+        let place = |family: &Family| {
+            let active = Arc::clone(&family.load().active);
             let tail = active.table.tail();
             (active, tail)
         };
-        Self(validation.families().map(place).collect())
+        let deletes_ranges = |section: &Section| !section.deleted().is_empty();
+        Self {
+            reads: validation
+                .families()
+                .map(|reads| place(&reads.family))
+                .collect(),
+            writes: writes
+                .sections()
+                .map(|section| deletes_ranges(section).then(|| place(&section.family)))
+                .collect(),
+        }
     }
 }
 
@@ -85,18 +105,23 @@ impl Places {
 pub(super) struct Checked<'a> {
     /// Every commit up to this one was looked at.
     through: SeqNo,
-    /// The tables that were looked at, per section of the writes.
-    versions: Vec<Arc<Version>>,
+    /// What was looked at, per section of the writes.
+    writes: Vec<CheckedWrites>,
     /// The same for the reads.
     reads: Vec<CheckedReads<'a>>,
     returns: usize,
 }
 
+struct CheckedWrites {
+    version: Arc<Version>,
+    /// For the range deletes, where there are any: as for the reads.
+    place: Option<Place>,
+}
+
 struct CheckedReads<'a> {
     version: Arc<Version>,
     /// Everything in older memtables was looked at, and everything in this one before the place.
-    active: Arc<Memory>,
-    place: EntryOffset,
+    place: Place,
     /// Ascending and apart. The single keys too, when they are many.
     ranges: Vec<KeyRange<'a>>,
     looks_up_points: bool,
@@ -124,12 +149,12 @@ pub(super) fn check<'a>(
 ) -> Result<Checked<'a>> {
     let mut checked = Checked {
         through: last,
-        versions: Vec::new(),
+        writes: Vec::new(),
         reads: Vec::new(),
         returns: before.map_or(0, |before| before.returns + 1),
     };
     if let Some(snapshot) = validation.snapshot {
-        for section in writes.sections() {
+        for (section, place) in writes.sections().zip(places.writes) {
             let current = section.family.load_full();
             let keys = Keys {
                 family: &section.family,
@@ -141,10 +166,23 @@ pub(super) fn check<'a>(
                     keys.check(key, hash, &current, validation.tables)?;
                 }
             }
-            checked.versions.push(Arc::clone(&current.version));
+            if !section.deleted().is_empty() {
+                let ranges = ranges_of(section.deleted());
+                let looked = (snapshot, validation.tables);
+                check_ranges(
+                    (&section.family, ConflictAccess::Write),
+                    &current,
+                    &ranges,
+                    looked,
+                )?;
+            }
+            checked.writes.push(CheckedWrites {
+                version: Arc::clone(&current.version),
+                place: place.map(|place| place_in(&current, place)),
+            });
         }
     }
-    for (reads, place) in validation.families().zip(places.0) {
+    for (reads, place) in validation.families().zip(places.reads) {
         checked.reads.push(check_reads(reads, place, validation)?);
     }
     Ok(checked)
@@ -152,7 +190,7 @@ pub(super) fn check<'a>(
 
 fn check_reads<'a>(
     reads: &'a FamilyReads,
-    (active, tail): (Arc<Memory>, EntryOffset),
+    place: Place,
     validation: Validation<'_>,
 ) -> Result<CheckedReads<'a>> {
     let family = &reads.family;
@@ -166,16 +204,9 @@ fn check_reads<'a>(
         keys.since = update.since;
         keys.check(update.key, update.hash, &current, validation.tables)?;
     }
-    // A memtable that was put in place since the places were noted is looked at from its start.
-    let place = if Arc::ptr_eq(&current.active, &active) {
-        tail
-    } else {
-        Memtable::START
-    };
     let mut checked = CheckedReads {
         version: Arc::clone(&current.version),
-        active: Arc::clone(&current.active),
-        place,
+        place: place_in(&current, place),
         ranges: Vec::new(),
         looks_up_points: reads.points().len() <= POINTS_LOOKED_UP_MAX,
     };
@@ -191,7 +222,8 @@ fn check_reads<'a>(
     }
     let ranges = reads.merged_ranges();
     if has_newer && !ranges.is_empty() {
-        check_ranges(family, &current, &ranges, (snapshot, validation.tables))?;
+        let looked = (snapshot, validation.tables);
+        check_ranges((family, ConflictAccess::Range), &current, &ranges, looked)?;
     }
     checked.ranges = if checked.looks_up_points {
         ranges
@@ -199,6 +231,28 @@ fn check_reads<'a>(
         reads.merged_with_points()
     };
     Ok(checked)
+}
+
+/// Where step 2 begins in `current`: at the noted place, or at the start of a memtable that was put in place since.
+fn place_in(current: &SuperVersion, (active, tail): Place) -> Place {
+    if Arc::ptr_eq(&current.active, &active) {
+        (active, tail)
+    } else {
+        (Arc::clone(&current.active), Memtable::START)
+    }
+}
+
+/// The ranges of `deleted`, which are ascending and apart.
+fn ranges_of(deleted: &Fragments) -> Vec<KeyRange<'_>> {
+    let fragments = deleted.list().iter();
+    let ranges = fragments.map(|fragment| KeyRange {
+        lower: Bound::Included(&*fragment.start),
+        upper: match &*fragment.end {
+            [] => Bound::Unbounded,
+            end => Bound::Excluded(end),
+        },
+    });
+    ranges.collect()
 }
 
 /// True when anything in the family may be newer than `since`.
@@ -212,13 +266,13 @@ fn has_newer(current: &SuperVersion, since: SeqNo) -> bool {
 
 /// Walks `ranges` in everything that took commits after `since`.
 fn check_ranges(
-    family: &Family,
+    (family, access): (&Family, ConflictAccess),
     current: &SuperVersion,
     ranges: &[KeyRange<'_>],
     (since, tables): (SeqNo, &dyn NewerInTables),
 ) -> Result<()> {
     let order = &family.order;
-    let found = |key: Vec<u8>| conflict(&key, family, ConflictAccess::Range);
+    let found = |key: Vec<u8>| conflict(&key, family, access);
     for memory in current.memories() {
         let table = &memory.table;
         if table.largest_sequence() <= since {
@@ -235,6 +289,11 @@ fn check_ranges(
             if let Some(key) = newer_in_ranges(cursor.as_mut(), order, ranges, since)? {
                 return Err(found(key));
             }
+        }
+        let tombstones = table.range_tombstones();
+        let newer = tombstones.take_while(|tombstone| tombstone.sequence > since);
+        if let Some(key) = deleted_in_ranges(newer, ranges, since, order) {
+            return Err(found(key));
         }
     }
     match tables.in_ranges(family, &current.version, ranges, since)? {
@@ -253,9 +312,9 @@ pub(super) fn recheck(
     validation: Validation<'_>,
 ) -> Result<Recheck> {
     if let Some(snapshot) = validation.snapshot {
-        for (section, version) in writes.sections().zip(&checked.versions) {
+        for (section, looked) in writes.sections().zip(&checked.writes) {
             let current = section.family.load();
-            if !Arc::ptr_eq(&current.version, version) {
+            if !Arc::ptr_eq(&current.version, &looked.version) {
                 return Ok(Recheck::Stale);
             }
             let keys = Keys {
@@ -268,6 +327,11 @@ pub(super) fn recheck(
                     keys.check_memory(key, hash, memory)?;
                 }
             }
+            if let Some(place) = &looked.place
+                && recheck_deleted(section, place, &current, (snapshot, checked))? == Recheck::Stale
+            {
+                return Ok(Recheck::Stale);
+            }
         }
     }
     for (reads, checked_reads) in validation.families().zip(&checked.reads) {
@@ -279,7 +343,7 @@ pub(super) fn recheck(
             continue;
         }
         if checked.returns < RETURNS_MAX
-            && checked_reads.arrived_bytes(&current) > ARRIVED_BYTES_MAX
+            && arrived_bytes(&checked_reads.place, &current) > ARRIVED_BYTES_MAX
         {
             return Ok(Recheck::Stale);
         }
@@ -324,7 +388,7 @@ fn recheck_reads(
     if checked.ranges.is_empty() {
         return Ok(());
     }
-    for (memory, place) in checked.unseen(current) {
+    for (memory, place) in unseen(&checked.place, current) {
         let since = (snapshot, &reads.family.order);
         if let Some(entry) = first_touching(&memory.table, place, &checked.ranges, since) {
             return Err(conflict(entry.key, &reads.family, ConflictAccess::Range));
@@ -333,33 +397,61 @@ fn recheck_reads(
     Ok(())
 }
 
-impl CheckedReads<'_> {
-    /// The memtables with entries that step 1 may not have seen, and where these begin.
-    fn unseen<'c>(
-        &'c self,
-        current: &'c SuperVersion,
-    ) -> impl Iterator<Item = (&'c Arc<Memory>, EntryOffset)> {
-        let mut is_behind = false;
-        current.memories().map_while(move |memory| {
-            if is_behind {
-                return None;
-            }
-            is_behind = Arc::ptr_eq(memory, &self.active);
-            let place = if is_behind {
-                self.place
-            } else {
-                Memtable::START
-            };
-            Some((memory, place))
-        })
+/// The range deletes of `section` in step 2.
+fn recheck_deleted(
+    section: &Section,
+    place: &Place,
+    current: &SuperVersion,
+    (snapshot, checked): (SeqNo, &Checked<'_>),
+) -> Result<Recheck> {
+    if arrived(current, checked.through).next().is_none() {
+        return Ok(Recheck::Clean);
     }
+    if checked.returns < RETURNS_MAX && arrived_bytes(place, current) > ARRIVED_BYTES_MAX {
+        return Ok(Recheck::Stale);
+    }
+    let order = &section.family.order;
+    let is_touched = |entry: &MemtableEntry<'_>| match entry.kind {
+        EntryKind::RangeDelete => {
+            let range = (entry.key, entry.value);
+            let met = section
+                .deleted()
+                .overlapping_newer(order, range, SeqNo::ZERO);
+            met.is_some()
+        }
+        _ => section.deleted().find(order, entry.key).is_some(),
+    };
+    for (memory, place) in unseen(place, current) {
+        let mut arrivals = memory.table.arrivals(place);
+        let met = arrivals.find(|entry| entry.sequence > snapshot && is_touched(entry));
+        if let Some(entry) = met {
+            return Err(conflict(entry.key, &section.family, ConflictAccess::Write));
+        }
+    }
+    Ok(Recheck::Clean)
+}
 
-    fn arrived_bytes(&self, current: &SuperVersion) -> usize {
-        let bytes = |(memory, place): (&Arc<Memory>, EntryOffset)| {
-            Memtable::bytes_between(place, memory.table.tail())
-        };
-        self.unseen(current).map(bytes).sum()
-    }
+/// The memtables with entries that step 1 may not have seen, and where these begin.
+fn unseen<'c>(
+    (active, start): &'c Place,
+    current: &'c SuperVersion,
+) -> impl Iterator<Item = (&'c Arc<Memory>, EntryOffset)> {
+    let mut is_behind = false;
+    current.memories().map_while(move |memory| {
+        if is_behind {
+            return None;
+        }
+        is_behind = Arc::ptr_eq(memory, active);
+        let place = if is_behind { *start } else { Memtable::START };
+        Some((memory, place))
+    })
+}
+
+fn arrived_bytes(place: &Place, current: &SuperVersion) -> usize {
+    let bytes = |(memory, place): (&Arc<Memory>, EntryOffset)| {
+        Memtable::bytes_between(place, memory.table.tail())
+    };
+    unseen(place, current).map(bytes).sum()
 }
 
 /// The memtables that took commits after `through`.
@@ -382,15 +474,12 @@ fn first_touching<'m>(
 
 /// True when what the entry changes lies in one of `ranges`, which are ascending and apart.
 fn touches(ranges: &[KeyRange<'_>], entry: &MemtableEntry<'_>, order: &KeyOrder) -> bool {
+    if entry.kind == EntryKind::RangeDelete {
+        return meets((entry.key, entry.value), ranges, order);
+    }
     let index = ranges.partition_point(|range| range.ends_before(entry.key, order));
-    ranges.get(index).is_some_and(|range| {
-        if entry.kind == EntryKind::RangeDelete {
-            // From the key up to the value.
-            !range.starts_at_or_behind(entry.value, order)
-        } else {
-            !range.starts_behind(entry.key, order)
-        }
-    })
+    let next = ranges.get(index);
+    next.is_some_and(|range| !range.starts_behind(entry.key, order))
 }
 
 /// Keys of one family that may not have been written after `since`.

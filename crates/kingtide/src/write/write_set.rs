@@ -12,11 +12,12 @@ use kingtide_base::{
     EntryKind, Fragments, Lsn, SegmentId, SeqNo, StorageResult, is_before_end, limits,
 };
 use kingtide_collections::{MemtableOp, PreparedRun, entry_bytes};
-use kingtide_format::{Op, write_op, write_section_header};
+use kingtide_format::{Op, write_op, write_prepared_commit, write_section_header};
 
+use super::prepared::Prepared;
 use crate::{
     error::{Error, ErrorKind, Result},
-    family::{CommitSizes, Family},
+    family::{CommitSizes, Family, hook::HookTicket},
     memtable::{Memory, PlainOp, covered_places, surviving},
     read::iter::own_writes::{self, OwnWrites},
     wal::{HEADROOM_BYTES, RecordFrames, Tail},
@@ -64,6 +65,8 @@ pub(crate) struct Section {
     pub(super) sizes: CommitSizes,
     /// The sorted order of a large batch, made by `prepare`, taken by the memtable.
     pub(crate) run: Option<PreparedRun>,
+    /// Taken in the ordered step when the family has a commit hook.
+    pub(super) hook_ticket: Option<HookTicket>,
     /// [`HEADROOM_BYTES`] free bytes, then the operations in log format.
     buffer: Vec<u8>,
     index: Vec<OpIndex>,
@@ -71,6 +74,8 @@ pub(crate) struct Section {
     ranges: Vec<u32>,
     /// The operations on keys that count beside the range deletes, made by `prepare`; `None` without range deletes.
     surviving: Option<Vec<u32>>,
+    /// The keys of all range deletes together, made by `prepare`.
+    deleted: Fragments,
     lookup: RefCell<Lookup>,
     /// Scratch for the section's header.
     header: Vec<u8>,
@@ -93,10 +98,12 @@ impl Section {
             arena_bytes: 0,
             sizes: CommitSizes::default(),
             run: None,
+            hook_ticket: None,
             buffer: vec![0; HEADROOM_BYTES],
             index: Vec::new(),
             ranges: Vec::new(),
             surviving: None,
+            deleted: Fragments::default(),
             lookup: RefCell::default(),
             header: Vec::with_capacity(HEADROOM_BYTES),
         }
@@ -105,6 +112,7 @@ impl Section {
     fn clear(&mut self) {
         self.arena_bytes = 0;
         self.run = None;
+        self.hook_ticket = None;
         self.buffer.truncate(HEADROOM_BYTES);
         self.buffer.shrink_to(RECYCLED_BYTES_MAX);
         self.index.clear();
@@ -112,6 +120,7 @@ impl Section {
             .shrink_to(RECYCLED_BYTES_MAX / size_of::<OpIndex>());
         self.ranges.clear();
         self.surviving = None;
+        self.deleted = Fragments::default();
         let lookup = self.lookup.get_mut();
         lookup.newest.clear();
         lookup.indexed = 0;
@@ -167,6 +176,11 @@ impl Section {
         self.ranges.iter().map(|index| self.range(*index))
     }
 
+    /// The keys of all range deletes together, once they are prepared.
+    pub(crate) fn deleted(&self) -> &Fragments {
+        &self.deleted
+    }
+
     fn range(&self, index: u32) -> (&[u8], &[u8]) {
         let op = &self.index[index as usize];
         (self.bytes(&op.key), self.bytes(&op.value))
@@ -201,7 +215,7 @@ impl Section {
         }
     }
 
-    fn own_write(&self, index: u32) -> OwnWrite<'_> {
+    pub(super) fn own_write(&self, index: u32) -> OwnWrite<'_> {
         let op = &self.index[index as usize];
         OwnWrite {
             key: self.bytes(&op.key),
@@ -335,10 +349,16 @@ impl Section {
         self.run = None;
         self.buffer.truncate(mark.buffer_bytes);
         self.index.truncate(mark.ops);
+        let ranges = self
+            .ranges
+            .partition_point(|index| (*index as usize) < mark.ops);
+        self.ranges.truncate(ranges);
         // Operations that were replaced by those taken back are the newest again: built anew on the next read.
         let lookup = self.lookup.get_mut();
         lookup.newest.clear();
         lookup.indexed = 0;
+        lookup.covered = Fragments::default();
+        lookup.covering = 0;
     }
 
     fn make_header(&mut self) {
@@ -370,9 +390,13 @@ pub(crate) struct WriteSet {
     sections: Vec<Section>,
     used: usize,
     bytes: usize,
-    /// Holds the record when it has more than one section.
+    /// Holds the record when it has more than one section, or a control section.
     gathered: Vec<u8>,
     frames: RecordFrames,
+    /// The record's control section; empty for ordinary commits.
+    control: Vec<u8>,
+    /// The prepared transaction that the commit ends.
+    ends: Option<Arc<Prepared>>,
 }
 
 impl WriteSet {
@@ -419,8 +443,10 @@ impl WriteSet {
     /// Appends an operation. Key and value lengths were checked.
     ///
     /// # Errors
-    /// `TooLarge` when the transaction would exceed its limit; it is then as before.
+    /// `TooLarge` when the transaction would exceed its limit, `Busy` inside the family's own commit hook; it is then as
+    /// before.
     pub(crate) fn push(&mut self, family: &Arc<Family>, op: &Op<'_>) -> Result<()> {
+        family.hooks.check_outside()?;
         let op_bytes = entry_bytes(op.key.len(), op.value.len(), true);
         if self.bytes.saturating_add(op_bytes) > limits::TRANSACTION_BYTES_MAX {
             return Err(Error::new(
@@ -506,6 +532,29 @@ impl WriteSet {
         self.bytes = 0;
         self.gathered.clear();
         self.gathered.shrink_to(RECYCLED_BYTES_MAX);
+        self.control.clear();
+        self.ends = None;
+    }
+
+    /// Makes the commit of these operations the outcome of `prepared`.
+    pub(super) fn end(&mut self, prepared: Arc<Prepared>) {
+        self.control.clear();
+        write_prepared_commit(&mut self.control, &prepared.xid);
+        self.ends = Some(prepared);
+    }
+
+    /// The prepared transaction that the commit ends.
+    pub(super) fn ends(&self) -> Option<&Arc<Prepared>> {
+        self.ends.as_ref()
+    }
+
+    /// The record of the operations behind the control section `control`, with [`HEADROOM_BYTES`] free bytes before it.
+    pub(crate) fn record_with(&mut self, control: &[u8]) -> Vec<u8> {
+        self.control.clear();
+        self.control.extend_from_slice(control);
+        self.prepare();
+        self.control.clear();
+        std::mem::take(&mut self.gathered)
     }
 
     /// Makes everything ready that the commit lock should not wait for: the record's frames with their hashes, and the
@@ -514,10 +563,12 @@ impl WriteSet {
         for section in &mut self.sections[..self.used] {
             section.make_header();
             section.measure();
-            section.surviving = match section.ranges.is_empty() {
-                true => None,
-                false => surviving(&section.family.order, section.plain()),
-            };
+            if !section.ranges.is_empty() {
+                let order = &section.family.order;
+                let surviving = surviving(order, section.plain());
+                let deleted = covered_places(order, section.plain());
+                (section.surviving, section.deleted) = (surviving, deleted);
+            }
             let count = section.surviving_count();
             if count >= limits::RUN_ENTRIES_MIN {
                 section.run = Some(PreparedRun::sort(&section.family.order, count, |place| {
@@ -525,7 +576,7 @@ impl WriteSet {
                 }));
             }
         }
-        if self.used == 1 {
+        if self.used == 1 && self.control.is_empty() {
             let section = &mut self.sections[0];
             let start = HEADROOM_BYTES - section.header.len();
             section.buffer[start..HEADROOM_BYTES].copy_from_slice(&section.header);
@@ -534,6 +585,7 @@ impl WriteSet {
         } else {
             self.gathered.clear();
             self.gathered.resize(HEADROOM_BYTES, 0);
+            self.gathered.extend_from_slice(&self.control);
             for section in &self.sections[..self.used] {
                 self.gathered.extend_from_slice(&section.header);
                 self.gathered
@@ -565,7 +617,7 @@ impl WriteSet {
         durable: Lsn,
     ) -> StorageResult<Lsn> {
         let buffer = match &mut self.sections[..self.used] {
-            [only] => &mut only.buffer,
+            [only] if self.control.is_empty() => &mut only.buffer,
             _ => &mut self.gathered,
         };
         tail.append(buffer, &self.frames, sequence, durable)

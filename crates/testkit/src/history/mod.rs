@@ -17,11 +17,13 @@
 //! |---|---|
 //! | `driver` | state, choice of operations |
 //! | `draw` | random settings, keys and values |
+//! | `deletes` | deletes and single deletes |
 //! | `writes` | puts, deletes, batches, transactions |
 //! | `reads` | gets and iterators, also through snapshots and transactions |
 //! | `walk` | follows an iterator through the expected entries |
 //! | `lifecycle` | families, flushes, reopening, kills, power cuts |
 
+mod deletes;
 mod draw;
 mod driver;
 mod lifecycle;

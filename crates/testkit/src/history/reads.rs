@@ -154,8 +154,15 @@ impl Driver {
             return Ok(());
         }
         self.note("snapshot");
-        let (snapshot, clock) = world::timed(&self.env, || self.db.snapshot());
         self.epoch += 1;
+        let name = self
+            .random
+            .one_in(3)
+            .then(|| format!("snapshot {}", self.epoch));
+        let (snapshot, clock) = world::timed(&self.env, || match &name {
+            Some(name) => self.db.named_snapshot(name),
+            None => self.db.snapshot(),
+        });
         self.snapshots.push(HeldSnapshot {
             snapshot: snapshot?,
             commit: self.model.last_commit(),

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use kingtide::{ErrorKind, SyncMode};
+use kingtide::{ErrorKind, SyncMode, TransactionOptions};
 use kingtide_base::SeqNo;
 use kingtide_env::Env;
 
 use super::{
-    draw,
+    deletes, draw,
     driver::{Driver, HELD_MAX, HeldTransaction, key_text},
 };
 use crate::{
@@ -34,7 +34,10 @@ impl Driver {
     pub(super) fn delete(&mut self) -> Checked {
         let name = self.some_family();
         let write = self.some_write(&name, 1, false);
-        self.db.delete(&self.families[&name].handle, &write.key)?;
+        let mut transaction = self.db.begin()?;
+        let family = &self.families[&name].handle;
+        deletes::delete(&mut self.random, &mut transaction, family, &write.key)?;
+        transaction.commit()?;
         self.note(format!("delete {name} {}", key_text(&write.key)));
         self.committed(&[write], None);
         Ok(())
@@ -83,7 +86,7 @@ impl Driver {
             let write = self.some_write(&name, 4, is_expiring);
             let family = &self.families[&name].handle;
             match &write.value {
-                None => transaction.delete(family, &write.key)?,
+                None => deletes::delete(&mut self.random, &mut transaction, family, &write.key)?,
                 Some(value) if write.expires_at == 0 => {
                     transaction.put(family, &write.key, value)?
                 }
@@ -152,6 +155,9 @@ impl Driver {
         let options = draw::transaction_options(&mut self.random);
         let is_snapshot = options.isolation.has_one_view();
         let sync = options.sync;
+        if is_snapshot && !self.snapshots.is_empty() && self.random.one_in(3) {
+            return self.begin_at_snapshot(options);
+        }
         self.note(format!("begin {:?}", options.isolation));
         let (transaction, clock) = world::timed(&self.env, || self.db.begin_with(options));
         self.epoch += 1;
@@ -162,6 +168,24 @@ impl Driver {
             commit: self.model.last_commit(),
             clock,
             epoch: self.epoch,
+            writes: Vec::new(),
+        });
+        Ok(())
+    }
+
+    /// Begins at a snapshot that is held, which others may do as well.
+    fn begin_at_snapshot(&mut self, options: TransactionOptions) -> Checked {
+        let index = self.random.below(self.snapshots.len());
+        self.note(format!("begin {:?} at snapshot {index}", options.isolation));
+        let held = &self.snapshots[index];
+        let sync = options.sync;
+        self.transactions.push(HeldTransaction {
+            transaction: self.db.begin_at(&held.snapshot, options)?,
+            is_snapshot: true,
+            sync,
+            commit: held.commit,
+            clock: held.clock,
+            epoch: held.epoch,
             writes: Vec::new(),
         });
         Ok(())
@@ -187,7 +211,7 @@ impl Driver {
         let family = &self.families[&name].handle;
         let held = &mut self.transactions[index];
         match &write.value {
-            None => held.transaction.delete(family, &write.key)?,
+            None => deletes::delete(&mut self.random, &mut held.transaction, family, &write.key)?,
             Some(value) => {
                 held.transaction
                     .put_expiring(family, &write.key, value, write.expires_at)?

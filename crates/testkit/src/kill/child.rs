@@ -77,7 +77,7 @@ fn write_for_ever(db: &Db, families: &[(&str, ColumnFamily)], thread: usize) -> 
         }
         if let Some(old) = number.checked_sub(KEPT).filter(|old| *old > 0) {
             for (_, family) in handles(plan::families_of(thread, old)) {
-                transaction.delete(family, &plan::key(thread, old))?;
+                transaction.single_delete(family, &plan::key(thread, old))?;
             }
         }
         transaction.put(

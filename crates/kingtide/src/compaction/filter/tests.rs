@@ -56,9 +56,26 @@ fn read(history: &[Version], snapshot: u64, now: i64) -> Option<u64> {
     is_live.then_some(version.sequence)
 }
 
-fn pass(history: &[Version], boundaries: &[SeqNo], is_bottom: bool) -> Vec<Version> {
+/// What lies below a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Below {
+    /// No level.
+    Bottom,
+    /// An older version of the key, found by the lookup.
+    Older,
+    /// Levels without the key, as the lookup tells.
+    OtherKeys,
+    /// Levels, and no lookup.
+    Unknown,
+}
+
+fn pass(history: &[Version], boundaries: &[SeqNo], below: Below) -> Vec<Version> {
     let order = KeyOrder::BYTEWISE;
+    let is_bottom = below == Below::Bottom;
     let mut filter = VersionFilter::new(order, boundaries.to_vec(), is_bottom, CLOCK);
+    if matches!(below, Below::Older | Below::OtherKeys) {
+        filter = filter.with_lookup(Box::new(move |_| below == Below::Older));
+    }
     let mut kept = Vec::new();
     for version in history {
         match filter.keep(
@@ -80,19 +97,19 @@ fn pass(history: &[Version], boundaries: &[SeqNo], is_bottom: bool) -> Vec<Versi
 }
 
 /// Checks one history under one set of boundaries, the last of which is the visible number.
-fn check(history: &[Version], boundaries: &[SeqNo], is_bottom: bool) {
-    let what = || format!("{history:?}, boundaries {boundaries:?}, bottom {is_bottom}");
-    let kept = pass(history, boundaries, is_bottom);
+fn check(history: &[Version], boundaries: &[SeqNo], below: Below) {
+    let what = || format!("{history:?}, boundaries {boundaries:?}, below {below:?}");
+    let kept = pass(history, boundaries, below);
     // Above the bottom an older version may lie in another table; the pass does not see it.
-    let below = Version {
+    let oldest = Version {
         sequence: 1,
         kind: EntryKind::Put,
         expires_at: 0,
     };
     let whole = |versions: &[Version]| {
         let mut versions = versions.to_vec();
-        if !is_bottom {
-            versions.push(below);
+        if matches!(below, Below::Older | Below::Unknown) {
+            versions.push(oldest);
         }
         versions
     };
@@ -129,10 +146,17 @@ fn check(history: &[Version], boundaries: &[SeqNo], is_bottom: bool) {
         what()
     );
     let oldest = kept.last().filter(|v| v.sequence <= boundaries[0].0);
-    if is_bottom && let Some(oldest) = oldest {
+    if below == Below::Bottom
+        && let Some(oldest) = oldest
+    {
         assert_eq!(oldest.kind, EntryKind::Put, "{}", what());
     }
-    assert_eq!(pass(&kept, boundaries, is_bottom), kept, "{}", what());
+    if below == Below::OtherKeys
+        && let Some(oldest) = oldest
+    {
+        assert_ne!(oldest.kind, EntryKind::SingleDelete, "{}", what());
+    }
+    assert_eq!(pass(&kept, boundaries, below), kept, "{}", what());
 }
 
 #[test]
@@ -145,8 +169,13 @@ fn every_snapshot_reads_the_same_before_and_after() {
                     .map(SeqNo)
                     .collect();
                 boundaries.push(SeqNo(visible));
-                for is_bottom in [false, true] {
-                    check(&history, &boundaries, is_bottom);
+                for below in [
+                    Below::Bottom,
+                    Below::Older,
+                    Below::OtherKeys,
+                    Below::Unknown,
+                ] {
+                    check(&history, &boundaries, below);
                 }
             }
         }
@@ -193,4 +222,35 @@ fn without_boundaries_everything_is_kept() {
         let decision = filter.keep(b"k", SeqNo(sequence), EntryKind::Delete, 0);
         assert_eq!(decision, Decision::Keep);
     }
+}
+
+#[test]
+fn a_single_delete_is_looked_up_once_and_only_where_it_may_vanish() {
+    use std::sync::{Arc, Mutex};
+
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let list = Arc::clone(&asked);
+    let boundaries = vec![SeqNo(4), SeqNo(9)];
+    let mut filter = VersionFilter::new(KeyOrder::BYTEWISE, boundaries, false, CLOCK).with_lookup(
+        Box::new(move |key| {
+            list.lock().expect("no panic").push(key.to_vec());
+            false
+        }),
+    );
+    let mut keep =
+        |key: &[u8], sequence, kind| filter.keep(key, SeqNo(sequence), kind, 0) == Decision::Keep;
+    // In the lowest stripe: the pair goes.
+    assert!(!keep(b"a", 4, EntryKind::SingleDelete));
+    assert!(!keep(b"a", 2, EntryKind::Put));
+    // A snapshot at 4 is older: a commit of its transaction must find the single delete.
+    assert!(keep(b"b", 6, EntryKind::SingleDelete));
+    assert!(!keep(b"b", 5, EntryKind::Put));
+    // A snapshot separates the two.
+    assert!(keep(b"c", 6, EntryKind::SingleDelete));
+    assert!(keep(b"c", 3, EntryKind::Put));
+    // Newer than every reader, and other kinds.
+    assert!(keep(b"d", 10, EntryKind::SingleDelete));
+    assert!(keep(b"e", 3, EntryKind::Delete));
+    assert!(keep(b"f", 3, EntryKind::Put));
+    assert_eq!(*asked.lock().expect("no panic"), vec![b"a".to_vec()]);
 }
