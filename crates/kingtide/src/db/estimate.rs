@@ -4,7 +4,8 @@
 //! The estimate of keys adds up the entries of all sources and takes off two for each tombstone: the tombstone, and the
 //! put that it hides. It is exact as long as no key of a table was written again and every delete met a key. A key that
 //! is written again counts once more for each table that still holds an older version of it, until a merge brings the
-//! two together; a delete of a key that was not there takes one off too many. After a full compaction without
+//! two together; a delete of a key that was not there takes one off too many, and
+//! what a range delete hides counts until a merge drops it. After a full compaction without
 //! snapshots, and a flush, it is exact again, but for keys that expired.
 //!
 //! The cost of a range is the bytes that reading it would touch, in blocks of 4 KiB: of tables, by their fences; of the
