@@ -62,14 +62,14 @@ pub(crate) enum Command {
     Stats(Directory),
     /// Read and check every byte; exit code 2 when something is damaged
     Verify(Directory),
-    /// Merge the tables of a family, or of a range of its keys, to the bottom
-    Compact(CompactArgs),
-    /// Write everything in memory to tables and compact all families, or one
-    Purge(Directory),
     /// Copy a database, which may be in use, to another directory; every copied file is verified
     Backup(BackupArgs),
     /// Verify a backup, copy it to a new directory, and open it there once
     Restore(RestoreArgs),
+    /// Merge the tables of a family, or of a range of its keys, to the bottom
+    Compact(CompactArgs),
+    /// Write everything in memory to tables and compact all families, or one
+    Purge(Directory),
     /// List the column families
     Families(Directory),
     /// Measure this engine, and others that are installed

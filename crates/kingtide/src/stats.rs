@@ -87,6 +87,17 @@ pub struct Stats {
     pub disk_free_bytes: Option<u64>,
 }
 
+/// One snapshot that the program holds; handles to the same snapshot are counted once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotStats {
+    /// Its name, if it was taken with one.
+    pub name: Option<String>,
+    /// The newest commit that it sees.
+    pub sequence: SeqNo,
+    /// The time since it was taken, on the monotonic clock.
+    pub age: Duration,
+}
+
 impl Stats {
     /// Bytes written to log, tables and value files for each byte that was committed; 0 when nothing was.
     #[must_use]
@@ -162,17 +173,6 @@ pub enum MemoryPressure {
     Critical,
 }
 
-/// One snapshot that the program holds; handles to the same snapshot are counted once.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SnapshotStats {
-    /// Its name, if it was taken with one.
-    pub name: Option<String>,
-    /// The newest commit that it sees.
-    pub sequence: SeqNo,
-    /// The time since it was taken, on the monotonic clock.
-    pub age: Duration,
-}
-
 /// Numbers about one column family. Counts are since the open; sizes are of this moment.
 #[derive(Clone, Debug, Default)]
 pub struct FamilyStats {
@@ -188,6 +188,12 @@ pub struct FamilyStats {
     pub sealed_memtables: usize,
     /// The levels, level 1 first; at least one.
     pub levels: Vec<LevelStats>,
+    /// Calls of the family's commit hooks since the open.
+    pub commit_hook_calls: u64,
+    /// Of these, the calls that ended with an error or a panic.
+    pub commit_hook_failures: u64,
+    /// What the last call that failed said.
+    pub commit_hook_last_failure: Option<String>,
     /// Entries in memtables and tables, all versions and tombstones counted.
     pub entries: u64,
     /// Entries in tables that are tombstones: the sum over the levels.
@@ -221,12 +227,6 @@ pub struct FamilyStats {
     pub merge_bytes_read: u64,
     /// Bytes written to tables and value files by merges.
     pub merge_bytes_written: u64,
-    /// Calls of the family's commit hooks since the open.
-    pub commit_hook_calls: u64,
-    /// Of these, the calls that ended with an error or a panic.
-    pub commit_hook_failures: u64,
-    /// What the last call that failed said.
-    pub commit_hook_last_failure: Option<String>,
 }
 
 impl FamilyStats {

@@ -692,7 +692,7 @@ fn rest_and_go_on(cut: u64, seed: u64) -> (bool, u64) {
             .iter(&family, IterOptions::default())
             .expect("readable")
             .entries()
-            .map(|entry| entry.expect("readable"))
+            .inspect(|entry| assert!(entry.is_ok(), "cut {cut}: {entry:?}"))
             .count();
         let expected = match found {
             None => 0,

@@ -163,9 +163,17 @@ fn stats_json(stats: &Stats) -> Value {
         "merge_bytes_written": stats.merge_bytes_written,
         "write_amplification": stats.write_amplification(),
         "write_stalls": stats.write_stalls,
-        "disk_free_bytes": stats.disk_free_bytes,
         "snapshots": stats.snapshots.iter().map(snapshot_json).collect::<Vec<_>>(),
+        "disk_free_bytes": stats.disk_free_bytes,
         "families": stats.families.iter().map(family_json).collect::<Vec<_>>(),
+    })
+}
+
+fn snapshot_json(snapshot: &SnapshotStats) -> Value {
+    json!({
+        "name": snapshot.name,
+        "sequence": snapshot.sequence.0,
+        "age_seconds": snapshot.age.as_secs_f64(),
     })
 }
 
@@ -193,14 +201,6 @@ fn cache_json(stats: &Stats) -> Value {
         "misses": cache.misses,
         "hit_rate": cache.hit_rate(),
         "shards": cache.shards,
-    })
-}
-
-fn snapshot_json(snapshot: &SnapshotStats) -> Value {
-    json!({
-        "name": snapshot.name,
-        "sequence": snapshot.sequence.0,
-        "age_seconds": snapshot.age.as_secs_f64(),
     })
 }
 

@@ -19,10 +19,10 @@ pub(super) fn close(engine: &Arc<Engine>, background: &Background) -> Result<()>
         return Ok(());
     }
     engine.pipeline.close();
+    clear_hooks(engine);
     if engine.options.finish_compactions_on_close && !engine.options.read_only {
         finish_merges(engine, background);
     }
-    clear_hooks(engine);
     background.stop(engine);
     let outcome = if engine.options.read_only {
         Ok(())
@@ -31,16 +31,6 @@ pub(super) fn close(engine: &Arc<Engine>, background: &Background) -> Result<()>
     };
     engine.release_lock();
     outcome
-}
-
-/// Flushes everything and waits until no merge is due. What fails is left to the next opening.
-fn finish_merges(engine: &Arc<Engine>, background: &Background) {
-    for family in engine.families.all() {
-        if flush(engine, &family).is_ok() {
-            background.schedule_merge(&family);
-        }
-    }
-    let _ = background.wait_idle();
 }
 
 /// Lets go of what hooks own, which may be a handle of this database. Calls of commits before this go on.
@@ -52,6 +42,16 @@ fn clear_hooks(engine: &Engine) {
         };
         drop(replaced);
     }
+}
+
+/// Flushes everything and waits until no merge is due. What fails is left to the next opening.
+fn finish_merges(engine: &Arc<Engine>, background: &Background) {
+    for family in engine.families.all() {
+        if flush(engine, &family).is_ok() {
+            background.schedule_merge(&family);
+        }
+    }
+    let _ = background.wait_idle();
 }
 
 fn settle(engine: &Arc<Engine>) -> Result<()> {

@@ -3,9 +3,9 @@
 //! | module | what it is |
 //! |---|---|
 //! | `open`, `recover` | from a directory to an engine; replay of the log |
-//! | `operations`, `estimate` | maintenance on demand; estimates about families |
 //! | `carry` | the first segment of an opening |
 //! | `prepared` | outcomes of two-phase commit |
+//! | `operations`, `estimate` | maintenance on demand; estimates about families |
 //! | `families` | create, drop, rename, clone, flush |
 //! | `close` | nothing is lost |
 //! | `snapshot`, `named_snapshot` | views of the past, with and without names |

@@ -36,11 +36,11 @@ pub(super) fn of_database(engine: &Engine, background: &Background) -> Stats {
         log_bytes_written,
         log_syncs,
         commits,
-        user_bytes_written: user_bytes(totals.committed),
-        transaction_bytes: engine.transaction_bytes(),
         snapshots: snapshots(engine),
         live_snapshots: engine.snapshots.list().len(),
         prepared: engine.pipeline.prepared.count(),
+        user_bytes_written: user_bytes(totals.committed),
+        transaction_bytes: engine.transaction_bytes(),
         cache: of_cache(engine),
         memory: of_memory(engine, &families),
         tables: levels().map(|level| level.files).sum(),
@@ -87,7 +87,7 @@ fn of_memory(engine: &Engine, families: &[FamilyStats]) -> MemoryStats {
         memtable_bytes: memtable_bytes as u64,
         cache_bytes: engine.files.blocks.usage().bytes as u64,
         table_bytes: engine.files.tables.memory_bytes() as u64,
-        transaction_bytes: 0,
+        transaction_bytes: engine.transaction_bytes() as u64,
         // Sealed memtables may take half, those that fill the other one.
         limit_bytes: (sealed_bytes_max as u64).saturating_mul(2),
         pressure: pressure_of(sealed_bytes, sealed_bytes_max),
@@ -131,7 +131,6 @@ pub(super) fn of_family(family: &Family) -> FamilyStats {
         .map(|level| level.bytes + level.vlog_bytes)
         .sum();
     let totals = family.counters.totals();
-    let hooks = family.hooks.counts();
     let averages = estimate::averages(&current, totals.committed);
     let (density, density_level) = densest_table(&current);
     let deeper = levels
@@ -139,6 +138,7 @@ pub(super) fn of_family(family: &Family) -> FamilyStats {
         .skip(1)
         .filter(|level| level.files > 0)
         .count();
+    let hooks = family.hooks.counts();
     let read_amplification = (levels[0].files + deeper).max(1) as f64;
     FamilyStats {
         name: family.name(),
@@ -162,10 +162,10 @@ pub(super) fn of_family(family: &Family) -> FamilyStats {
         merges: totals.merges,
         merge_bytes_read: totals.merge_bytes_read,
         merge_bytes_written: totals.merge_bytes_written,
+        levels,
         commit_hook_calls: hooks.calls,
         commit_hook_failures: hooks.failures,
         commit_hook_last_failure: hooks.last_failure,
-        levels,
     }
 }
 

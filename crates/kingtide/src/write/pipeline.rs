@@ -137,8 +137,8 @@ pub(crate) struct Pipeline {
     pub(crate) stall: Stall,
     pub(crate) memtables: MemtableSource,
     pub(crate) keeper: KeeperSignal,
-    pub(crate) disk: DiskRoom,
     pub(crate) prepared: PreparedNames,
+    pub(crate) disk: DiskRoom,
     pub(super) env: Arc<dyn Env>,
     log_directory: Arc<dyn Directory>,
     /// Held by whoever makes a blank segment.
@@ -180,8 +180,8 @@ impl Pipeline {
             stall: Stall::new(parts.sealed_bytes_max),
             memtables: parts.memtables,
             keeper: KeeperSignal::default(),
-            disk: DiskRoom::new(Arc::clone(&parts.log_directory)),
             prepared: parts.prepared,
+            disk: DiskRoom::new(Arc::clone(&parts.log_directory)),
             env: parts.env,
             log_directory: parts.log_directory,
             blank_maker: Mutex::new(()),
@@ -214,8 +214,8 @@ impl Pipeline {
             // Relaxed: a hint for how blanks are prepared.
             self.wants_durability.store(true, Ordering::Relaxed);
         }
-        self.disk.check(writes)?;
         writes.check_hooks()?;
+        self.disk.check(writes)?;
         writes.prepare();
         let mut checked = self.check(writes, validation, None)?;
         loop {

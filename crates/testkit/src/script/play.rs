@@ -66,6 +66,17 @@ impl State {
             Step::RollbackPrepared(xid, _) => {
                 self.prepared.remove(xid);
             }
+            Step::DeleteRange((name, start, end), rewritten, _) => {
+                let Some((comparator, entries)) = self.families.get_mut(name) else {
+                    return;
+                };
+                let place = |key: &str| OrderedKey::new(&key_order(comparator), key.as_bytes());
+                let (start, end) = (place(start), place(end));
+                entries.retain(|key, _| *key < start || *key >= end);
+                if let Some(value) = rewritten {
+                    entries.insert(start, value.as_bytes().to_vec());
+                }
+            }
             Step::SyncWal | Step::Flush(_) | Step::Compact(_) | Step::Reopen => {}
         }
     }
@@ -178,6 +189,18 @@ fn perform(db: &mut Db, env: &MemoryEnv, step: &Step) -> kingtide::Result<()> {
         Step::Prepare(xid, writes) => write(db, writes, None)?.prepare(xid.as_bytes()),
         Step::CommitPrepared(xid, sync) => db.commit_prepared_with(xid.as_bytes(), *sync).map(drop),
         Step::RollbackPrepared(xid, _) => db.rollback_prepared(xid.as_bytes()),
+        Step::DeleteRange((name, start, end), rewritten, sync) => {
+            let mut transaction = db.begin_with(TransactionOptions {
+                sync: Some(*sync),
+                ..TransactionOptions::default()
+            })?;
+            let family = db.family(name)?;
+            transaction.delete_range(&family, start.as_bytes(), end.as_bytes())?;
+            if let Some(value) = rewritten {
+                transaction.put(&family, start.as_bytes(), value.as_bytes())?;
+            }
+            transaction.commit().map(drop)
+        }
         Step::SyncWal => db.sync_wal(),
         Step::Flush(name) => db.flush(&db.family(name)?),
         Step::Compact(name) => db.compact(&db.family(name)?),
@@ -234,6 +257,7 @@ impl Played {
             | Step::Prepare(..)
             | Step::CommitPrepared(_, SyncMode::Full)
             | Step::RollbackPrepared(_, true)
+            | Step::DeleteRange(_, _, SyncMode::Full)
             | Step::Create(..)
             | Step::Drop(_)
             | Step::Rename(..)
@@ -241,9 +265,10 @@ impl Played {
             | Step::SyncWal
             | Step::Reopen => self.floor = self.acknowledged,
             Step::Flush(family) => {
-                let touches = |step: &Step| {
-                    writes_of(steps, step)
-                        .is_some_and(|writes| writes.iter().any(|(name, ..)| name == family))
+                let touches = |step: &Step| match step {
+                    Step::DeleteRange((name, ..), ..) => name == family,
+                    _ => writes_of(steps, step)
+                        .is_some_and(|writes| writes.iter().any(|(name, ..)| name == family)),
                 };
                 let newest = steps[..self.acknowledged].iter().rposition(touches);
                 self.floor = self.floor.max(newest.map_or(0, |index| index + 1));
@@ -251,6 +276,7 @@ impl Played {
             Step::Commit(..)
             | Step::CommitPrepared(..)
             | Step::RollbackPrepared(..)
+            | Step::DeleteRange(..)
             | Step::Compact(_) => {}
         }
     }

@@ -12,6 +12,9 @@ pub const LAST_KEY: &[u8] = b"~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~";
 /// One write: family, key, value (`None` deletes).
 pub type StepWrite = (&'static str, Vec<u8>, Option<Vec<u8>>);
 
+/// A range that is deleted: family, start, end.
+pub type StepRange = (&'static str, &'static str, &'static str);
+
 /// What happens as a whole or not at all.
 #[derive(Clone, Debug)]
 pub enum Step {
@@ -31,6 +34,8 @@ pub enum Step {
     CommitPrepared(&'static str, SyncMode),
     /// Rolls the prepared transaction of that name back. True when one of its families writes in mode full.
     RollbackPrepared(&'static str, bool),
+    /// Commits one transaction that deletes a range and, if asked, writes its start again.
+    DeleteRange(StepRange, Option<&'static str>, SyncMode),
     /// Makes everything acknowledged durable.
     SyncWal,
     /// Writes the memtable of a family to a table.
@@ -96,6 +101,11 @@ fn prepare(xid: &'static str, families: &[&'static str]) -> Step {
     Step::Prepare(xid, writes)
 }
 
+/// A transaction that deletes a range and writes its first key again.
+fn delete_range(range: StepRange, sync: SyncMode) -> Step {
+    Step::DeleteRange(range, Some("again"), sync)
+}
+
 /// A transaction of about `values` times 70 KB, so that the log goes on in another segment.
 fn bulk(number: usize, family: &'static str, values: usize) -> Step {
     let mut random = Random::new(number as u64);
@@ -137,10 +147,14 @@ pub fn steps() -> Vec<Step> {
     steps.push(Step::CommitPrepared("flushed", SyncMode::None));
     steps.push(commit(6, &["a", "c"], 2, SyncMode::None));
     steps.push(Step::Flush("a"));
+    steps.push(delete_range(("b", "key10", "key20"), SyncMode::Full));
     // Enough to rotate memtables on the way.
     for number in 7..13 {
         steps.push(commit(number, &["a", "b"], 12, modes[number % 2]));
     }
+    steps.push(delete_range(("a", "key03", "key17"), SyncMode::None));
+    steps.push(Step::Flush("a"));
+    steps.push(delete_range(("a", "key30", "key35"), SyncMode::None));
     steps.push(Step::Compact("a"));
     steps.push(commit(13, &["a", "b", "c"], 2, SyncMode::None));
     steps.push(Step::Clone("b", "d"));
@@ -149,6 +163,7 @@ pub fn steps() -> Vec<Step> {
     steps.push(commit(15, &["d", "e"], 2, INTERVAL));
     steps.push(prepare("over openings", &["a", "e"]));
     steps.push(prepare("over one opening", &["d"]));
+    steps.push(delete_range(("e", "KEY00", "Key12"), INTERVAL));
     steps.push(Step::Reopen);
     steps.push(Step::CommitPrepared("over one opening", SyncMode::None));
     steps.push(commit(16, &["a", "d", "e"], 4, SyncMode::None));

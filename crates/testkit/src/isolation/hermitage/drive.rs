@@ -5,7 +5,7 @@
 //! all of them one step at a time: between two steps everything can be flushed or merged at the price of one flush.
 //! Every answer is compared with the [`Oracle`]'s, and the final state with what one iterator over everything finds.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::Arc};
 
 use kingtide::{
     ColumnFamily, Db, ErrorKind, FamilyOptions, IsolationLevel, Iter, IterOptions, SyncMode,
@@ -52,23 +52,56 @@ impl Place {
     ];
 }
 
-/// Some interleavings of one scenario.
+/// Transactions as lists of steps.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The scenario, by its place in [`SCENARIOS`]; none for drawn steps.
+    pub scenario: Option<usize>,
+    /// The state before.
+    pub setup: Vec<(u8, i64)>,
+    /// A script for each transaction.
+    pub scripts: Vec<Vec<Step>>,
+}
+
+impl Program {
+    /// The program of a scenario.
+    #[must_use]
+    pub fn of_scenario(index: usize) -> Self {
+        let scenario = &SCENARIOS[index];
+        Self {
+            scenario: Some(index),
+            setup: parse_state(scenario.setup),
+            scripts: scenario
+                .scripts
+                .iter()
+                .map(|text| parse_script(text))
+                .collect(),
+        }
+    }
+
+    /// The orders of its steps.
+    #[must_use]
+    pub fn interleavings(&self) -> Interleavings {
+        let lengths: Vec<usize> = self.scripts.iter().map(Vec::len).collect();
+        Interleavings::new(&lengths)
+    }
+
+    fn scenario(&self) -> Option<&'static Scenario> {
+        self.scenario.map(|index| &SCENARIOS[index])
+    }
+}
+
+/// Some interleavings of one program.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// The scenario, by its place in [`SCENARIOS`].
-    pub scenario: usize,
+    /// What runs.
+    pub program: Arc<Program>,
     /// Where the data are.
     pub place: Place,
     /// The level of each transaction.
     pub levels: Vec<IsolationLevel>,
     /// The numbers of the interleavings.
     pub numbers: Vec<u64>,
-}
-
-impl Batch {
-    fn scenario(&self) -> &'static Scenario {
-        &SCENARIOS[self.scenario]
-    }
 }
 
 /// Runs the batch. `seen` is told each anomaly that happened: the level of the transaction that suffered it.
@@ -79,14 +112,8 @@ pub fn run(batch: &Batch, seen: &mut dyn FnMut(IsolationLevel)) -> Checked {
     let env = MemoryEnv::new(1);
     let db = Db::open(world::DATABASE, world::options(&env))?;
     let family = db.create_family("f", family_options(batch.place))?;
-    let scripts: Vec<Vec<Step>> = batch
-        .scenario()
-        .scripts
-        .iter()
-        .map(|text| parse_script(text))
-        .collect();
-    let lengths: Vec<usize> = scripts.iter().map(Vec::len).collect();
-    let interleavings = Interleavings::new(&lengths);
+    let program = &*batch.program;
+    let interleavings = program.interleavings();
     let mut lanes: Vec<Lane> = (0..)
         .zip(&batch.numbers)
         .map(|(index, number)| Lane::new(batch, index, interleavings.nth(*number)))
@@ -95,14 +122,14 @@ pub fn run(batch: &Batch, seen: &mut dyn FnMut(IsolationLevel)) -> Checked {
         db: &db,
         family: &family,
         levels: &batch.levels,
-        scripts: &scripts,
+        scripts: &program.scripts,
     };
     set_up(&bench, batch, lanes.len())?;
-    for step in 0..lengths.iter().sum::<usize>() {
+    for step in 0..program.scripts.iter().map(Vec::len).sum::<usize>() {
         for lane in &mut lanes {
             bench
                 .take_step(lane, step)
-                .map_err(|violation| lane.explain(batch, &scripts, violation))?;
+                .map_err(|violation| lane.explain(batch, violation))?;
         }
         match batch.place {
             Place::Memory | Place::Unhashed | Place::Tables => {}
@@ -113,7 +140,7 @@ pub fn run(batch: &Batch, seen: &mut dyn FnMut(IsolationLevel)) -> Checked {
     collect_states(&db, &family, &mut lanes)?;
     for lane in &mut lanes {
         lane.judge(batch, seen)
-            .map_err(|violation| lane.explain(batch, &scripts, violation))?;
+            .map_err(|violation| lane.explain(batch, violation))?;
     }
     drop(lanes);
     Ok(db.close()?)
@@ -133,10 +160,10 @@ fn family_options(place: Place) -> FamilyOptions {
 
 /// Writes the state before, of all lanes.
 fn set_up(bench: &Bench<'_>, batch: &Batch, lane_count: usize) -> Checked {
-    let state = parse_state(batch.scenario().setup);
+    let state = &batch.program.setup;
     let mut transaction = bench.db.begin()?;
     for lane in 0..lane_count {
-        for (key, value) in &state {
+        for (key, value) in state {
             transaction.put(bench.family, &key_of(lane, *key), &value.to_le_bytes())?;
         }
     }
@@ -203,15 +230,27 @@ struct Slot {
     is_positioned: bool,
 }
 
+impl Slot {
+    /// The open transaction, and the oracle's.
+    fn open(&mut self) -> Checked<(&mut Transaction, &mut Expected)> {
+        match (&mut self.transaction, &mut self.expected) {
+            (Some(transaction), Some(expected)) => Ok((transaction, expected)),
+            _ => Err(Violation::new(
+                "a script that does something before it begins",
+            )),
+        }
+    }
+}
+
 impl Lane {
     fn new(batch: &Batch, index: usize, schedule: Vec<usize>) -> Self {
-        let count = batch.scenario().scripts.len();
+        let count = batch.program.scripts.len();
         Self {
             index,
             schedule,
             taken: vec![0; count],
             slots: (0..count).map(|_| Slot::default()).collect(),
-            oracle: Oracle::new(&parse_state(batch.scenario().setup)),
+            oracle: Oracle::new(&batch.program.setup),
             outcome: Outcome {
                 answers: vec![Vec::new(); count],
                 commits: vec![None; count],
@@ -234,12 +273,15 @@ impl Lane {
         ensure(self.outcome.last == wanted, || {
             format!("the final state is {:?}, not {wanted:?}", self.outcome.last)
         })?;
-        let Some(sufferer) = (batch.scenario().anomaly)(&self.outcome) else {
+        let Some(scenario) = batch.program.scenario() else {
+            return Ok(());
+        };
+        let Some(sufferer) = (scenario.anomaly)(&self.outcome) else {
             return Ok(());
         };
         let level = batch.levels[sufferer];
-        ensure(!batch.scenario().column.is_prevented(level), || {
-            let (column, level) = (batch.scenario().column.name(), level_name(level));
+        ensure(!scenario.column.is_prevented(level), || {
+            let (column, level) = (scenario.column.name(), level_name(level));
             format!(
                 "{column} happened to transaction {}, at {level}",
                 sufferer + 1
@@ -250,12 +292,20 @@ impl Lane {
     }
 
     /// The violation, with the steps that led to it.
-    fn explain(&self, batch: &Batch, scripts: &[Vec<Step>], violation: Violation) -> Violation {
+    fn explain(&self, batch: &Batch, violation: Violation) -> Violation {
+        let program = &batch.program;
+        let name = program
+            .scenario()
+            .map_or("drawn steps", |scenario| scenario.name);
+        let setup: Vec<String> = program
+            .setup
+            .iter()
+            .map(|(key, value)| format!("{}={value}", *key as char))
+            .collect();
         let mut text = format!(
-            "{}, {:?}, from state \"{}\"\n",
-            batch.scenario().name,
+            "{name}, {:?}, from state \"{}\"\n",
             batch.place,
-            batch.scenario().setup
+            setup.join(" ")
         );
         for (number, level) in batch.levels.iter().enumerate() {
             let _ = writeln!(
@@ -265,9 +315,9 @@ impl Lane {
                 level_name(*level)
             );
         }
-        let mut taken = vec![0; scripts.len()];
+        let mut taken = vec![0; program.scripts.len()];
         for (position, number) in self.schedule.iter().enumerate() {
-            let step = &scripts[*number][taken[*number]];
+            let step = &program.scripts[*number][taken[*number]];
             taken[*number] += 1;
             let answer = match self.answers.get(position) {
                 Some(answer) => answer.as_str(),
@@ -290,10 +340,9 @@ impl Bench<'_> {
             Step::Set(key, value) => self.set(lane, number, (*key, *value))?,
             Step::Commit => self.commit(lane, number)?,
             Step::Rollback => self.roll_back(lane, number)?,
-            Step::Put(..) | Step::Delete(_) | Step::Open(_) => self.prepare(lane, number, step)?,
-            Step::Get(_) | Step::Gets(_) | Step::Scan(_) | Step::Back(_) | Step::Next => {
-                self.read(lane, number, step)?
-            }
+            Step::Put(..) | Step::Delete(_) | Step::Clear(_) => self.write(lane, number, step)?,
+            Step::Open(_) | Step::Save | Step::Undo => self.prepare(lane, number, step)?,
+            _ => self.read(lane, number, step)?,
         };
         lane.answers.push(answer);
         Ok(())
@@ -358,25 +407,46 @@ impl Bench<'_> {
         Ok(String::new())
     }
 
-    /// Steps without an answer to compare.
-    fn prepare(&self, lane: &mut Lane, number: usize, step: &Step) -> Checked<String> {
-        let slot = &mut lane.slots[number];
-        let (Some(transaction), Some(expected)) = (&mut slot.transaction, &mut slot.expected)
-        else {
-            return Err(Violation::new("a script that writes before it begins"));
-        };
+    fn write(&self, lane: &mut Lane, number: usize, step: &Step) -> Checked<String> {
+        let index = lane.index;
+        let (transaction, expected) = lane.slots[number].open()?;
         match step {
             Step::Put(key, amount) => {
-                let value = expected.put(*key, *amount);
-                transaction.put(self.family, &key_of(lane.index, *key), &value.to_le_bytes())?;
+                let value = expected.put(*key, *amount).to_le_bytes();
+                transaction.put(self.family, &key_of(index, *key), &value)?;
             }
             Step::Delete(key) => {
                 expected.delete(*key);
-                transaction.delete(self.family, &key_of(lane.index, *key))?;
+                transaction.delete(self.family, &key_of(index, *key))?;
             }
+            Step::Clear(range) => {
+                expected.clear(*range);
+                let (start, end) = (key_of(index, range.lower), key_of(index, range.upper));
+                transaction.delete_range(self.family, &start, &end)?;
+            }
+            _ => {}
+        }
+        Ok(String::new())
+    }
+
+    /// Steps that neither read nor write.
+    fn prepare(&self, lane: &mut Lane, number: usize, step: &Step) -> Checked<String> {
+        let slot = &mut lane.slots[number];
+        let (transaction, expected) = slot.open()?;
+        match step {
             Step::Open(bounds) => {
                 expected.open(&lane.oracle, *bounds);
-                slot.iter = Some(transaction.iter(self.family, bounds_of(lane.index, *bounds))?);
+                let iter = transaction.iter(self.family, bounds_of(lane.index, *bounds))?;
+                slot.iter = Some(iter);
+                slot.is_positioned = false;
+            }
+            Step::Save => {
+                expected.save();
+                transaction.savepoint("save")?;
+            }
+            Step::Undo => {
+                expected.undo();
+                transaction.rollback_to("save")?;
             }
             _ => {}
         }
@@ -384,27 +454,22 @@ impl Bench<'_> {
     }
 
     fn read(&self, lane: &mut Lane, number: usize, step: &Step) -> Checked<String> {
-        let slot = &mut lane.slots[number];
-        let (Some(transaction), Some(expected)) = (&slot.transaction, &mut slot.expected) else {
-            return Err(Violation::new("a script that reads before it begins"));
-        };
-        let oracle = &lane.oracle;
-        let (got, wanted) = match step {
-            Step::Get(key) => {
-                let value = transaction.get(self.family, &key_of(lane.index, *key))?;
-                let value = value.map(|value| number_of(&value)).transpose()?;
-                (Answer::Value(value), expected.get(oracle, *key))
-            }
-            Step::Gets(keys) => (
-                self.multi_get(transaction, lane.index, keys)?,
-                expected.gets(oracle, keys),
-            ),
-            Step::Scan(range) | Step::Back(range) => {
-                let mut iter = transaction.iter(self.family, bounds_of(lane.index, *range))?;
-                let entries = entries_of(&mut iter, matches!(step, Step::Back(_)))?;
-                (Answer::Entries(entries), expected.scan(oracle, *range))
-            }
-            _ => (next_of(slot)?, slot_next(&mut slot.expected)),
+        let (slot, oracle, index) = (&mut lane.slots[number], &lane.oracle, lane.index);
+        let (got, wanted) = if *step == Step::Next {
+            let got = next_of(slot)?;
+            (got, slot.open()?.1.next())
+        } else {
+            let (transaction, expected) = slot.open()?;
+            let got = self.answer(transaction, index, step)?;
+            let wanted = match step {
+                Step::Gets(keys) => expected.gets(oracle, keys),
+                Step::Scan(range) | Step::Back(range) => expected.scan(oracle, *range),
+                Step::Lock(key) => expected.lock(oracle, *key),
+                Step::Peek(key) => expected.peek(oracle, *key),
+                Step::Get(key) => expected.get(oracle, *key),
+                _ => return Err(Violation::new("a step that does not read")),
+            };
+            (got, wanted)
         };
         let text = format!("{got:?}");
         ensure(got == wanted, || {
@@ -412,6 +477,26 @@ impl Bench<'_> {
         })?;
         lane.outcome.answers[number].push(got);
         Ok(text)
+    }
+
+    /// What the database answers.
+    fn answer(&self, transaction: &mut Transaction, lane: usize, step: &Step) -> Checked<Answer> {
+        let family = self.family;
+        let value = match step {
+            Step::Get(key) => transaction.get(family, &key_of(lane, *key))?,
+            Step::Lock(key) => transaction.get_for_update(family, &key_of(lane, *key))?,
+            Step::Peek(key) => transaction.get_untracked(family, &key_of(lane, *key))?,
+            Step::Gets(keys) => return self.multi_get(transaction, lane, keys),
+            Step::Scan(range) | Step::Back(range) => {
+                let mut iter = transaction.iter(family, bounds_of(lane, *range))?;
+                let is_backwards = matches!(step, Step::Back(_));
+                return Ok(Answer::Entries(entries_of(&mut iter, is_backwards)?));
+            }
+            _ => None,
+        };
+        Ok(Answer::Value(
+            value.map(|value| number_of(&value)).transpose()?,
+        ))
     }
 
     fn multi_get(&self, transaction: &Transaction, lane: usize, keys: &[u8]) -> Checked<Answer> {
@@ -425,12 +510,6 @@ impl Bench<'_> {
         entries.sort_unstable();
         Ok(Answer::Entries(entries))
     }
-}
-
-fn slot_next(expected: &mut Option<Expected>) -> Answer {
-    expected
-        .as_mut()
-        .map_or(Answer::Entry(None), Expected::next)
 }
 
 fn bounds_of(lane: usize, range: KeyRange) -> IterOptions {

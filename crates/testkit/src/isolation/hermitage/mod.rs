@@ -11,8 +11,12 @@
 //! holds when at least one interleaving of each scenario shows it. Besides, every single answer of the database is
 //! compared with what the level says it must be (`oracle.rs`), conflicts included: none is missed, none is made up.
 //!
+//! What no scenario thinks of is drawn: transactions of random steps, some of their interleavings, any levels, any place,
+//! judged by the oracle alone.
+//!
 //! [interleavings]: Interleavings
 
+mod draw;
 mod drive;
 mod interleavings;
 mod oracle;
@@ -20,11 +24,13 @@ mod scenario;
 mod scenarios;
 mod table;
 
-pub use drive::{Batch, Place};
+pub use drive::{Batch, Place, Program};
 pub use interleavings::Interleavings;
 pub use scenario::{Answer, Column, Outcome, Scenario};
 pub use scenarios::SCENARIOS;
 pub use table::Tally;
+
+use std::sync::Arc;
 
 use kingtide::IsolationLevel;
 
@@ -33,6 +39,9 @@ use crate::{random::Random, violation::Checked};
 
 /// Interleavings that share a database.
 const LANES_MAX: usize = 1024;
+
+/// Orders in which a drawn program is run.
+pub const DRAWN_INTERLEAVINGS: u64 = 32;
 
 /// How much of everything is run.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +52,9 @@ pub struct Extent {
     pub moving_max: u64,
     /// The same for each mixture of levels.
     pub mixed_max: u64,
-    /// Chooses the samples.
+    /// Programs that are drawn, each run in [`DRAWN_INTERLEAVINGS`] orders.
+    pub drawn: u64,
+    /// Chooses the samples and the drawn programs.
     pub seed: u64,
 }
 
@@ -53,6 +64,7 @@ impl Extent {
         plain_max: u64::MAX,
         moving_max: 2_000,
         mixed_max: 400,
+        drawn: 20_000,
         seed: 1,
     };
     /// Enough to fill every cell: what fits between two edits.
@@ -60,6 +72,7 @@ impl Extent {
         plain_max: 300,
         moving_max: 100,
         mixed_max: 12,
+        drawn: 400,
         seed: 1,
     };
 }
@@ -69,26 +82,39 @@ impl Extent {
 pub fn batches(extent: &Extent) -> Vec<Batch> {
     let mut batches = Vec::new();
     let mut random = Random::new(extent.seed);
-    for (index, scenario) in SCENARIOS.iter().enumerate() {
+    for index in 0..SCENARIOS.len() {
+        let program = Arc::new(Program::of_scenario(index));
+        let count = program.scripts.len();
         for place in Place::ALL {
             let max = match place {
                 Place::Memory | Place::Unhashed | Place::Tables => extent.plain_max,
                 Place::Flushed | Place::Merged => extent.moving_max,
             };
             for level in LEVELS {
-                let levels = vec![level; scenario.scripts.len()];
-                add_batches(&mut batches, (index, place, levels), max, &mut random);
+                let levels = vec![level; count];
+                add_batches(&mut batches, (&program, place, levels), max, &mut random);
             }
         }
-        for levels in mixtures(scenario.scripts.len()) {
+        for levels in mixtures(count) {
             let place = *random.pick(&[Place::Memory, Place::Unhashed, Place::Tables]);
             add_batches(
                 &mut batches,
-                (index, place, levels),
+                (&program, place, levels),
                 extent.mixed_max,
                 &mut random,
             );
         }
+    }
+    for _ in 0..extent.drawn {
+        let program = draw::program(&mut random);
+        let place = *random.pick(&Place::ALL);
+        let levels = program
+            .scripts
+            .iter()
+            .map(|_| *random.pick(&LEVELS))
+            .collect();
+        let program = (&Arc::new(program), place, levels);
+        add_batches(&mut batches, program, DRAWN_INTERLEAVINGS, &mut random);
     }
     batches
 }
@@ -108,13 +134,11 @@ fn mixtures(count: usize) -> Vec<Vec<IsolationLevel>> {
 
 fn add_batches(
     batches: &mut Vec<Batch>,
-    (scenario, place, levels): (usize, Place, Vec<IsolationLevel>),
+    (program, place, levels): (&Arc<Program>, Place, Vec<IsolationLevel>),
     max: u64,
     random: &mut Random,
 ) {
-    let scripts = SCENARIOS[scenario].scripts.iter();
-    let lengths: Vec<usize> = scripts.map(|text| text.split(';').count()).collect();
-    let count = Interleavings::new(&lengths).count();
+    let count = program.interleavings().count();
     let stride = count.div_ceil(max.max(1));
     let first = random.draw() % stride;
     let numbers: Vec<u64> = (first..count)
@@ -122,7 +146,7 @@ fn add_batches(
         .collect();
     for numbers in numbers.chunks(LANES_MAX) {
         batches.push(Batch {
-            scenario,
+            program: Arc::clone(program),
             place,
             levels: levels.clone(),
             numbers: numbers.to_vec(),
@@ -143,8 +167,9 @@ pub fn run_batch(batch: &Batch) -> Checked<Tally> {
     }
     let mut seen = |level: IsolationLevel| {
         let level = LEVELS.iter().position(|other| *other == level);
-        if let Some(level) = level.filter(|_| has_one_level) {
-            tally.seen[batch.scenario][level] += 1;
+        let cell = batch.program.scenario.zip(level);
+        if let Some((scenario, level)) = cell.filter(|_| has_one_level) {
+            tally.seen[scenario][level] += 1;
         }
     };
     drive::run(batch, &mut seen)?;

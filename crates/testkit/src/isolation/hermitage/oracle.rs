@@ -10,6 +10,9 @@
 //! | repeatable read | keys written, keys found by reads |
 //! | snapshot | keys written |
 //! | serializable | keys written, keys and ranges read, found or not |
+//! | all | keys read for update |
+//!
+//! A deletion of a range writes all keys of the range, those too that are not there.
 //!
 //! A conflict without such a cause is wrong as well. One thing is left open: how far beyond the entry where it stopped an
 //! iterator counts as having read, so there a conflict with anything within the iterator's bounds is accepted.
@@ -47,6 +50,9 @@ pub struct Expected {
     view: usize,
     writes: BTreeMap<u8, Option<i64>>,
     last_read: BTreeMap<u8, i64>,
+    saved: Option<BTreeMap<u8, Option<i64>>>,
+    /// Keys read for update, and the view of that read.
+    locked: Vec<(u8, usize)>,
     found: Vec<u8>,
     ranges: Vec<KeyRange>,
     /// Bounds of iterators that stopped short.
@@ -82,6 +88,8 @@ impl Oracle {
             view: self.commits.len(),
             writes: BTreeMap::new(),
             last_read: BTreeMap::new(),
+            saved: None,
+            locked: Vec::new(),
             found: Vec::new(),
             ranges: Vec::new(),
             doubtful: Vec::new(),
@@ -122,7 +130,16 @@ impl Oracle {
     #[must_use]
     pub fn verdict(&self, transaction: &Expected) -> Verdict {
         let level = transaction.level;
-        if !level.has_one_view() || transaction.writes.is_empty() {
+        let is_taken = |(key, view): &(u8, usize)| {
+            self.commits[*view..]
+                .iter()
+                .flatten()
+                .any(|(written, _)| written == key)
+        };
+        if transaction.locked.iter().any(is_taken) {
+            return Verdict::Conflicts;
+        }
+        if !level.has_one_view() || !transaction.is_checked() {
             return Verdict::Commits;
         }
         let is_serializable = level == IsolationLevel::Serializable;
@@ -260,6 +277,42 @@ impl Expected {
         value
     }
 
+    /// Reads a key for update.
+    pub fn lock(&mut self, oracle: &Oracle, key: u8) -> Answer {
+        let view = if self.level.has_one_view() {
+            self.view
+        } else {
+            oracle.commits.len()
+        };
+        self.locked.push((key, view));
+        self.peek(oracle, key)
+    }
+
+    /// Reads a key that is not remembered.
+    pub fn peek(&mut self, oracle: &Oracle, key: u8) -> Answer {
+        let value = self.sees(oracle).get(&key).copied();
+        self.last_read.insert(key, value.unwrap_or(0));
+        Answer::Value(value)
+    }
+
+    /// Makes the savepoint.
+    pub fn save(&mut self) {
+        self.saved = Some(self.writes.clone());
+    }
+
+    /// Goes back to the savepoint, which is gone then.
+    pub fn undo(&mut self) {
+        if let Some(writes) = self.saved.take() {
+            self.writes = writes;
+        }
+    }
+
+    /// Buffers the deletion of a range.
+    pub fn clear(&mut self, range: KeyRange) {
+        self.writes
+            .extend((range.lower..range.upper).map(|key| (key, None)));
+    }
+
     /// Buffers a deletion.
     pub fn delete(&mut self, key: u8) {
         self.writes.insert(key, None);
@@ -269,5 +322,10 @@ impl Expected {
     #[must_use]
     pub fn has_writes(&self) -> bool {
         !self.writes.is_empty()
+    }
+
+    /// True when a commit has something to check or to write: keys read for update count.
+    fn is_checked(&self) -> bool {
+        !self.writes.is_empty() || !self.locked.is_empty()
     }
 }

@@ -9,6 +9,10 @@
 //! | `open a..d`, `next` | the same in single steps: each `next` reads one entry, or the end |
 //! | `put x 5`, `delete x` | writes a key |
 //! | `put x x+1` | writes what this transaction read last of `x`, plus 1; a key that was not found counts as 0 |
+//! | `clear a..d` | deletes all keys of a range at once |
+//! | `lock x` | reads a key for update |
+//! | `peek x` | reads a key without having it remembered |
+//! | `save`, `undo` | makes a savepoint; takes back what was written since |
 //! | `set x 5` | a transaction of its own: begins, writes, commits |
 //!
 //! Keys are single letters and values are numbers.
@@ -38,6 +42,16 @@ pub enum Step {
     Put(u8, Amount),
     /// Deletes a key.
     Delete(u8),
+    /// Deletes a range.
+    Clear(KeyRange),
+    /// Reads a key for update.
+    Lock(u8),
+    /// Reads a key without having it remembered.
+    Peek(u8),
+    /// Makes the savepoint.
+    Save,
+    /// Goes back to the savepoint.
+    Undo,
     /// Commits.
     Commit,
     /// Rolls back.
@@ -88,6 +102,11 @@ impl fmt::Display for Step {
                 write!(f, "put {} {}+{plus}", *key as char, *read as char)
             }
             Self::Delete(key) => write!(f, "delete {}", *key as char),
+            Self::Clear(keys) => write!(f, "clear {}", range(keys)),
+            Self::Lock(key) => write!(f, "lock {}", *key as char),
+            Self::Peek(key) => write!(f, "peek {}", *key as char),
+            Self::Save => write!(f, "save"),
+            Self::Undo => write!(f, "undo"),
             Self::Commit => write!(f, "commit"),
             Self::Rollback => write!(f, "rollback"),
             Self::Set(key, value) => write!(f, "set {} {value}", *key as char),
@@ -131,6 +150,11 @@ fn parse_step(text: &str) -> Step {
         ["next"] => Step::Next,
         ["put", key, amount] => Step::Put(parse_key(key), parse_amount(amount)),
         ["delete", key] => Step::Delete(parse_key(key)),
+        ["clear", range] => Step::Clear(parse_range(range)),
+        ["lock", key] => Step::Lock(parse_key(key)),
+        ["peek", key] => Step::Peek(parse_key(key)),
+        ["save"] => Step::Save,
+        ["undo"] => Step::Undo,
         ["commit"] => Step::Commit,
         ["rollback"] => Step::Rollback,
         ["set", key, value] => Step::Set(parse_key(key), parse_number(value)),
@@ -193,11 +217,13 @@ pub enum Column {
     G2,
     /// Not in Hermitage: one call or one iterator that sees two states.
     OneView,
+    /// Not in Hermitage: a lost update or a write skew though everything was read for update.
+    ForUpdate,
 }
 
 impl Column {
     /// All columns.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::G0,
         Self::G1a,
         Self::G1b,
@@ -209,6 +235,7 @@ impl Column {
         Self::G2Item,
         Self::G2,
         Self::OneView,
+        Self::ForUpdate,
     ];
 
     /// The heading.
@@ -226,6 +253,7 @@ impl Column {
             Self::G2Item => "G2-item",
             Self::G2 => "G2",
             Self::OneView => "two views",
+            Self::ForUpdate => "for update",
         }
     }
 
@@ -233,7 +261,8 @@ impl Column {
     #[must_use]
     pub fn is_prevented(self, level: IsolationLevel) -> bool {
         match self {
-            Self::G0 | Self::G1a | Self::G1b | Self::G1c | Self::Otv | Self::OneView => true,
+            Self::G0 | Self::G1a | Self::G1b | Self::G1c | Self::Otv => true,
+            Self::OneView | Self::ForUpdate => true,
             Self::Pmp | Self::P4 | Self::GSingle => level.has_one_view(),
             Self::G2Item => matches!(
                 level,
