@@ -577,6 +577,21 @@ fn bytes_below(path: &Path) -> u64 {
 /// separated values, all deleted; what is left after `wait_idle`, log included.
 #[test]
 fn an_emptied_database_is_small() {
+    assert_small_when_emptied(|db, family| {
+        for batch in 0..100 {
+            let mut transaction = db.begin().expect("open");
+            for number in batch * 1000..(batch + 1) * 1000 {
+                transaction.delete(family, &key(number)).expect("a delete");
+            }
+            transaction.commit().expect("a commit");
+        }
+    });
+    assert_small_when_emptied(|db, family| {
+        db.delete_range(family, b"key ", b"key!").expect("a delete");
+    });
+}
+
+fn assert_small_when_emptied(empty: impl Fn(&Db, &ColumnFamily)) {
     let directory = tempfile::tempdir().expect("a directory");
     let db = open(directory.path());
     let settings = FamilyOptions {
@@ -594,13 +609,7 @@ fn an_emptied_database_is_small() {
         }
         transaction.commit().expect("a commit");
     }
-    for batch in 0..100 {
-        let mut transaction = db.begin().expect("open");
-        for number in batch * 1000..(batch + 1) * 1000 {
-            transaction.delete(&family, &key(number)).expect("a delete");
-        }
-        transaction.commit().expect("a commit");
-    }
+    empty(&db, &family);
     db.wait_idle().expect("background work goes well");
     let stats = db.family_stats(&family).expect("open");
     assert_eq!((stats.entries, tables(&db, &family)), (0, 0), "{stats:?}");
