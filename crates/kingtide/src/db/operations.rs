@@ -216,7 +216,7 @@ impl Db {
 
     /// About how many keys of the family have a value. Exact as long as no key is written twice and every delete meets a
     /// key; a key that was written again counts once for each table that still holds an older version, until merges
-    /// bring them together, and expired keys count until a merge drops them. Reads no data.
+    /// bring them together; expired keys, and those that a range delete hides, count until a merge drops them. Reads no data.
     ///
     /// # Errors
     /// `NotFound`, `Closed`.

@@ -1,6 +1,7 @@
 //! The shared state of an open database: what every path (write, read, flush, merge, recovery) works on. Holds parts and
 //! the rules that bind them together; the paths themselves are modules of their own.
 
+mod extent;
 mod install;
 mod shrink;
 mod unpin;
