@@ -7,7 +7,7 @@ mod watch;
 
 use std::sync::Arc;
 
-use kingtide_base::{Lsn, SegmentId, SeqNo, limits};
+use kingtide_base::{ComparatorRef, Lsn, SegmentId, SeqNo, limits};
 use kingtide_env::{
     Directory, Env, FileLock,
     sync::{
@@ -77,6 +77,10 @@ pub(crate) struct Engine {
     pub(crate) snapshot_list: Arc<SnapshotList>,
     pub(crate) manifest: Mutex<ManifestSlot>,
     pub(crate) counters: Counters,
+    /// Orders of keys besides the built-in ones.
+    pub(crate) comparators: Mutex<Vec<ComparatorRef>>,
+    /// Held by the one registration of a comparator that runs.
+    pub(crate) registering: Mutex<()>,
     pub(crate) events: Arc<Events>,
     /// Names this opening, so that handles of another one are refused.
     pub(crate) opening: Opening,
@@ -109,6 +113,8 @@ impl Engine {
     pub(crate) fn new(parts: EngineParts) -> Self {
         Self {
             env: parts.env,
+            comparators: Mutex::new(parts.options.comparators.clone()),
+            registering: Mutex::new(()),
             options: parts.options,
             wal: parts.wal,
             files: parts.files,
@@ -182,6 +188,16 @@ impl Engine {
         if family.opening != self.opening {
             return Err(Error::invalid(
                 "the column family handle belongs to another open database",
+            ));
+        }
+        if family.is_deferred() {
+            return Err(Error::new(
+                ErrorKind::ComparatorMissing,
+                format!(
+                    "column family {:?} waits for its comparator {:?}: register it first",
+                    family.name(),
+                    family.order.name()
+                ),
             ));
         }
         if family.is_dropped() {
