@@ -66,6 +66,10 @@ pub(crate) enum Command {
     Backup(BackupArgs),
     /// Verify a backup, copy it to a new directory, and open it there once
     Restore(RestoreArgs),
+    /// Merge the tables of a family, or of a range of its keys, to the bottom
+    Compact(CompactArgs),
+    /// Write everything in memory to tables and compact all families, or one
+    Purge(Directory),
     /// List the column families
     Families(Directory),
     /// Measure this engine, and others that are installed
@@ -151,6 +155,21 @@ pub(crate) struct DeleteArgs {
     /// The key
     pub(crate) key: OsString,
     /// The key is in hexadecimal
+    #[arg(long)]
+    pub(crate) hex: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CompactArgs {
+    #[command(flatten)]
+    pub(crate) at: Directory,
+    /// Only tables with keys from this one on
+    #[arg(long, value_name = "KEY")]
+    pub(crate) from: Option<OsString>,
+    /// Only tables with keys up to this one, itself included
+    #[arg(long, value_name = "KEY")]
+    pub(crate) to: Option<OsString>,
+    /// Keys are in hexadecimal
     #[arg(long)]
     pub(crate) hex: bool,
 }

@@ -72,6 +72,11 @@ pub trait Env: Send + Sync + fmt::Debug + 'static {
     /// Threads that can run at the same time; at least 1.
     fn parallelism(&self) -> usize;
 
+    /// How many files this process may have open at the same time; `None` where nothing limits it, or nobody knows.
+    fn open_files_max(&self) -> Option<u64> {
+        None
+    }
+
     /// A random number.
     fn random_u64(&self) -> u64 {
         let mut bytes = [0_u8; 8];

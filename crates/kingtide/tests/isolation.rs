@@ -664,7 +664,7 @@ fn a_transaction_whose_time_is_over_is_aborted() {
         env.advance(Duration::from_secs(1));
         refused(t.get(&family, b"k"), ErrorKind::Aborted);
         assert_eq!(
-            db.stats().unwrap().snapshots.len(),
+            db.stats().unwrap().live_snapshots,
             0,
             "nothing is pinned any more"
         );
@@ -693,10 +693,10 @@ fn another_thread_can_abort_a_transaction() {
         let handle = t.abort_handle();
         let iter = t.iter(&family, IterOptions::default()).unwrap();
         t.put(&family, b"k", b"2").unwrap();
-        assert_eq!(db.stats().unwrap().snapshots.len(), 1, "{level:?}");
+        assert_eq!(db.stats().unwrap().live_snapshots, 1, "{level:?}");
         let other = handle.clone();
         std::thread::spawn(move || other.abort()).join().unwrap();
-        assert_eq!(db.stats().unwrap().snapshots.len(), 0, "{level:?}");
+        assert_eq!(db.stats().unwrap().live_snapshots, 0, "{level:?}");
         assert_eq!(iter.entries().count(), 1, "an open iterator goes on");
         refused(t.put(&family, b"k", b"3"), ErrorKind::Aborted);
         refused(t.commit(), ErrorKind::Aborted);

@@ -6,6 +6,7 @@ mod export;
 mod generate;
 mod import;
 mod inspect;
+mod maintain;
 pub(crate) mod point;
 pub(crate) mod scan;
 
@@ -43,6 +44,8 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Result<()> {
         Command::Verify(at) => inspect::verify(&at, output),
         Command::Backup(args) => backup::backup(&args, output),
         Command::Restore(args) => backup::restore(&args, output),
+        Command::Compact(args) => maintain::compact(&args, global, output),
+        Command::Purge(at) => maintain::purge(&at, global, output),
         Command::Families(at) => inspect::families(&at, output),
         Command::Bench(args) => bench::run(&args, global, output),
         Command::Completions { shell } => generate::completions(shell, output),

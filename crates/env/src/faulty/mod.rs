@@ -107,6 +107,10 @@ impl Env for FaultyEnv {
     fn parallelism(&self) -> usize {
         self.inner.parallelism()
     }
+
+    fn open_files_max(&self) -> Option<u64> {
+        self.inner.open_files_max()
+    }
 }
 
 // Loom's locks work inside its models only; these tests use them outside.

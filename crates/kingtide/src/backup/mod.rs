@@ -234,7 +234,7 @@ fn state_of(point: &Point, outputs: &[Output], next_file: FileId) -> Result<Mani
             edits.push(Edit::AddFamily {
                 id: family,
                 name: pinned.family.name(),
-                options: encode_options(&pinned.family.options),
+                options: encode_options(&pinned.family.options()),
             });
         }
         let values = output.value_files.iter();

@@ -86,7 +86,7 @@ impl Db {
         let all = engine.families.all();
         let waiting = all
             .iter()
-            .filter(|family| family.is_deferred() && family.options.comparator == name);
+            .filter(|family| family.is_deferred() && family.options().comparator == name);
         let waiting: Vec<_> = waiting.collect();
         if !waiting.is_empty() && comparator.canonical(b"k").is_some() {
             return Err(Error::invalid(format!(

@@ -116,6 +116,7 @@ pub(super) fn drop_family(engine: &Engine, name: &str) -> Result<()> {
         (gone, family.hooks.replace(None))
     };
     drop(manifest);
+    *engine.dropped_totals.lock() += family.counters.totals();
     for memory in &gone.sealed {
         engine.pipeline.stall.subtract(memory.table.bytes());
     }
@@ -175,7 +176,8 @@ pub(super) fn clone_family(engine: &Engine, from: &str, to: &str) -> Result<Arc<
         .family(source.id)
         .map_or(SeqNo::ZERO, |stored| stored.flushed_through);
     let version = Arc::clone(&source.load().version);
-    let options = encode_options(&source.options);
+    let settings = (**source.options()).clone();
+    let options = encode_options(&settings);
     let mut edits = vec![
         Edit::NextFamilyId(id.next()),
         Edit::AddFamily {
@@ -197,7 +199,7 @@ pub(super) fn clone_family(engine: &Engine, from: &str, to: &str) -> Result<Arc<
     for (_, table) in version.tables() {
         engine.files.live.add(table);
     }
-    let settings = (source.order.clone(), source.options.clone());
+    let settings = (source.order.clone(), settings);
     open_new(engine, (id, to), settings, version)
 }
 

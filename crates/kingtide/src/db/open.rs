@@ -21,7 +21,7 @@ use std::{
 use kingtide_base::{
     ComparatorRef, FileId, KeyOrder, SegmentId, SeqNo, StorageError, built_in_comparator,
 };
-use kingtide_env::{Directory, Env, FileLock, PosixEnv};
+use kingtide_env::{Directory, Env, FileLock, PosixEnv, sync::atomic::Ordering};
 use kingtide_format::{Edit, TableMeta};
 use kingtide_table::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};
 
@@ -32,13 +32,13 @@ use super::{
     recover::{Recovered, Recovery},
 };
 use crate::{
-    engine::{Counters, Engine, EngineParts, ManifestSlot},
+    engine::{Engine, EngineParts, ManifestSlot},
     error::{Error, ErrorKind, Result},
     events::{Audience, Events, LogFile},
     family::{
         Family, FamilyParts, Opening, SuperVersion, decode_options, encode_options, is_pending_name,
     },
-    files::Files,
+    files::{Files, fit_open_tables},
     manifest::{self, Manifest, ManifestState},
     memtable::MemtableSource,
     options::{FamilyOptions, Options},
@@ -82,7 +82,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
     let files = Arc::new(Files::new(
         Arc::clone(&place.klog),
         Arc::clone(&place.vlog),
-        options.open_tables_max,
+        fit_open_tables(options.open_tables_max, place.env.open_files_max()),
         options.block_cache_bytes,
         unused_file_id(&place, &state)?,
     ));
@@ -551,7 +551,7 @@ fn edits_of(recovered: &Recovered, state: &ManifestState) -> Vec<Edit> {
         edits.push(Edit::AddFamily {
             id,
             name: family.name(),
-            options: encode_options(&family.options),
+            options: encode_options(&family.options()),
         });
     }
     for output in &recovered.outputs {
@@ -582,7 +582,10 @@ fn install(engine: &Arc<Engine>, recovered: Vec<Recovered>) -> Result<()> {
         for (_, table) in &tables {
             engine.files.live.add(table);
         }
-        Counters::add(&engine.counters.recovered_tables, tables.len() as u64);
+        // Relaxed: a statistic.
+        engine
+            .recovered_tables
+            .fetch_add(tables.len() as u64, Ordering::Relaxed);
         let current = found.family.load_full();
         let version = current
             .version

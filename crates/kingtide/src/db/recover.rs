@@ -96,7 +96,7 @@ impl<'a> Recovery<'a> {
     fn fresh(&self, family: &Family, bytes: usize, entries: usize) -> Arc<Memory> {
         self.memtables.make(
             &family.order,
-            family.options.write_buffer_bytes,
+            family.options().write_buffer_bytes,
             bytes,
             entries,
         )
@@ -191,6 +191,8 @@ impl<'a> Recovery<'a> {
                 "a fresh memtable refused a replayed commit",
             )
         })?;
+        let tombstones = ops.iter().filter(|op| op.kind.is_tombstone()).count();
+        recovered.active.note_tombstones(tombstones as u64);
         recovered.replayed_through = recovered.replayed_through.max(sequence);
         Ok(())
     }

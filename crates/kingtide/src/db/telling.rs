@@ -1,10 +1,9 @@
 //! What an opening tells of itself, and lines of the program among them.
 
+use kingtide_env::sync::atomic::Ordering;
+
 use super::{Db, Shared};
-use crate::{
-    engine::Counters,
-    events::{Event, LogLevel},
-};
+use crate::events::{Event, LogLevel};
 
 impl Db {
     /// Tells the listener and the file `LOG` a line of the program, if there are such. Whatever `text` holds, it becomes
@@ -33,7 +32,7 @@ impl Shared {
         engine.events.emit(|| Event::Opened {
             families: families.len(),
             tables,
-            recovered_tables: Counters::get(&engine.counters.recovered_tables) as usize,
+            recovered_tables: engine.recovered_tables.load(Ordering::Relaxed) as usize,
             sequence: engine.visible().0,
             is_read_only: engine.options.read_only,
         });

@@ -2,6 +2,7 @@
 //! the rules that bind them together; the paths themselves are modules of their own.
 
 mod install;
+mod shrink;
 mod unpin;
 mod watch;
 
@@ -19,7 +20,7 @@ use kingtide_env::{
 use crate::{
     error::{Error, ErrorKind, Result},
     events::Events,
-    family::{Family, Opening, Registry},
+    family::{Family, FamilyTotals, Opening, Registry},
     files::Files,
     manifest::{Manifest, ManifestState},
     options::Options,
@@ -43,27 +44,6 @@ pub(crate) enum ManifestSlot {
     ReadOnly(Box<ManifestState>),
 }
 
-/// Counts of this opening. All are statistics: relaxed.
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub(crate) flushes: AtomicU64,
-    pub(crate) merges: AtomicU64,
-    pub(crate) table_bytes_written: AtomicU64,
-    pub(crate) recovered_tables: AtomicU64,
-}
-
-impl Counters {
-    /// Adds to a count.
-    pub(crate) fn add(counter: &AtomicU64, amount: u64) {
-        counter.fetch_add(amount, Ordering::Relaxed);
-    }
-
-    /// Reads a count.
-    pub(crate) fn get(counter: &AtomicU64) -> u64 {
-        counter.load(Ordering::Relaxed)
-    }
-}
-
 /// See the module.
 pub(crate) struct Engine {
     pub(crate) env: Arc<dyn Env>,
@@ -76,12 +56,15 @@ pub(crate) struct Engine {
     /// The snapshots that users hold.
     pub(crate) snapshot_list: Arc<SnapshotList>,
     pub(crate) manifest: Mutex<ManifestSlot>,
-    pub(crate) counters: Counters,
+    /// Tables that were written from the log by this opening.
+    pub(crate) recovered_tables: AtomicU64,
     /// Orders of keys besides the built-in ones.
     pub(crate) comparators: Mutex<Vec<ComparatorRef>>,
     /// Held by the one registration of a comparator that runs.
     pub(crate) registering: Mutex<()>,
     pub(crate) events: Arc<Events>,
+    /// What families counted that were dropped since.
+    pub(crate) dropped_totals: Mutex<FamilyTotals>,
     /// Names this opening, so that handles of another one are refused.
     pub(crate) opening: Opening,
     pub(crate) is_closed: AtomicBool,
@@ -123,8 +106,9 @@ impl Engine {
             snapshots: SnapshotRegistry::new(),
             snapshot_list: Arc::default(),
             manifest: Mutex::new(parts.manifest),
-            counters: Counters::default(),
+            recovered_tables: AtomicU64::new(0),
             events: parts.events,
+            dropped_totals: Mutex::default(),
             opening: parts.opening,
             is_closed: AtomicBool::new(false),
             clock: AtomicU64::new(0),

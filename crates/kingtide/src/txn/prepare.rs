@@ -66,7 +66,7 @@ pub(crate) fn durability_of(mode: Option<SyncMode>, families: &[Arc<Family>]) ->
         Some(mode) => of(mode),
         None => families
             .iter()
-            .map(|family| of(family.options.sync))
+            .map(|family| of(family.options().sync))
             .fold(Durability::Kernel, Durability::stricter),
     }
 }

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `order` | the commit lock, the visible watermark and group commit; checked by loom |
 //! | `pipeline` | one commit from the transaction's buffers to the log and the memtables |
+//! | `disk` | the room on the device that writes leave free |
+//! | `restart` | going on in a small segment when the log is empty |
 //! | `write_set` | the operations of one transaction, in log format from the first put |
 //! | `hooks` | commit hooks of one write set |
 //! | `validate` | first committer wins: what was written or read may not have been written by others since |
@@ -12,12 +14,14 @@
 //! | `prepared` | what is kept of a prepared transaction, and which names are taken |
 //! | `locks`, `lock_table` | what one prepared transaction locks, and all of them |
 
+mod disk;
 mod hooks;
 mod lock_table;
 mod locks;
 mod order;
 mod pipeline;
 mod prepared;
+mod restart;
 mod stall;
 mod telling;
 mod two_phase;

@@ -19,6 +19,7 @@ use kingtide_env::{
 };
 
 use super::{
+    disk::DiskRoom,
     lock_table::LockTable,
     order::{CommitOrder, Completion, LogFailure, OrderState, OrderedLog},
     prepared::PreparedNames,
@@ -138,6 +139,7 @@ pub(crate) struct Pipeline {
     pub(crate) memtables: MemtableSource,
     pub(crate) keeper: KeeperSignal,
     pub(crate) prepared: PreparedNames,
+    pub(crate) disk: DiskRoom,
     pub(super) env: Arc<dyn Env>,
     log_directory: Arc<dyn Directory>,
     /// Held by whoever makes a blank segment.
@@ -181,6 +183,7 @@ impl Pipeline {
             memtables: parts.memtables,
             keeper: KeeperSignal::default(),
             prepared: parts.prepared,
+            disk: DiskRoom::new(Arc::clone(&parts.log_directory)),
             env: parts.env,
             log_directory: parts.log_directory,
             blank_maker: Mutex::new(()),
@@ -215,6 +218,7 @@ impl Pipeline {
             self.wants_durability.store(true, Ordering::Relaxed);
         }
         writes.check_hooks()?;
+        self.disk.check(writes)?;
         writes.prepare();
         let mut checked = self.check(writes, validation, None)?;
         loop {
@@ -318,7 +322,7 @@ impl Pipeline {
             {
                 return Err(self.append_failed(state, "a memtable refused what it had room for"));
             }
-            current.active.note_record(segment, start, end);
+            section.note_applied(&current.active, segment, (start, end));
         }
         writes.take_hook_tickets();
         if let Some(prepared) = writes.ends() {
@@ -466,12 +470,23 @@ impl Pipeline {
     }
 
     fn add_blank(&self, bytes: u64) -> Result<()> {
+        let blank = self.make_blank(bytes)?;
+        self.order.lock().log.tail.add_blank(blank);
+        Ok(())
+    }
+
+    /// Makes a blank of about `bytes`, which is not part of the log yet.
+    ///
+    /// # Errors
+    /// As [`Pipeline::make_log_room`].
+    pub(super) fn make_blank(&self, bytes: u64) -> Result<Blank> {
         let slot = {
             let mut state = self.order.lock();
             let slot = state.log.next_slot;
             state.log.next_slot += 1;
             slot
         };
+        self.disk.look();
         // Relaxed: a hint.
         let sync = self.wants_durability.load(Ordering::Relaxed);
         let blank = Blank::create(
@@ -481,8 +496,7 @@ impl Pipeline {
             bytes,
             sync,
         )?;
-        self.order.lock().log.tail.add_blank(blank);
-        Ok(())
+        Ok(blank)
     }
 
     /// Seals the memtable `full` of `family`, unless someone else did, and puts an empty one with room for `needed`
@@ -501,7 +515,7 @@ impl Pipeline {
         if family.is_dropped() || !Arc::ptr_eq(&family.load().active, full) {
             return Ok(());
         }
-        let sealed_max = family.options.l0_queue_stall_threshold;
+        let sealed_max = family.options().l0_queue_stall_threshold;
         let is_full = || family.load().sealed.len() >= sealed_max;
         let stalled = self.note_stall(family, is_full());
         let outcome = self.stall.wait(is_full);
@@ -517,7 +531,7 @@ impl Pipeline {
         let Some(_one_at_a_time) = family.rotating.try_lock() else {
             return;
         };
-        let sealed_max = family.options.l0_queue_stall_threshold;
+        let sealed_max = family.options().l0_queue_stall_threshold;
         if self.stall.has_room() && family.load().sealed.len() < sealed_max {
             self.replace_active(family, full, (0, 0));
         }
@@ -526,11 +540,11 @@ impl Pipeline {
     /// Puts an empty memtable in the place of `full`, if that is still the active one. An empty one is dropped, others
     /// are sealed.
     fn replace_active(&self, family: &Arc<Family>, full: &Arc<Memory>, needed: (usize, usize)) {
-        let buffer_bytes = family.options.write_buffer_bytes;
+        let buffer_bytes = family.options().write_buffer_bytes;
         let fresh = self
             .memtables
             .make(&family.order, buffer_bytes, needed.0, needed.1);
-        {
+        let is_sealed = {
             let _commit_lock = self.order.lock();
             if family.is_dropped() || !Arc::ptr_eq(&family.load().active, full) {
                 return;
@@ -543,9 +557,12 @@ impl Pipeline {
                     current.sealed_with(fresh)
                 }
             });
+            !full.table.is_empty()
+        };
+        if is_sealed {
+            self.note_sealed(family, full);
         }
-        self.note_sealed(family, full);
-        if let Some(attention) = self.attention.get() {
+        if is_sealed && let Some(attention) = self.attention.get() {
             attention.sealed(family);
         }
     }

@@ -8,15 +8,17 @@
 
 use std::{cell::RefCell, cmp::Ordering, collections::HashMap, ops::Range, sync::Arc};
 
-use kingtide_base::{EntryKind, Fragments, Lsn, SeqNo, StorageResult, is_before_end, limits};
+use kingtide_base::{
+    EntryKind, Fragments, Lsn, SegmentId, SeqNo, StorageResult, is_before_end, limits,
+};
 use kingtide_collections::{MemtableOp, PreparedRun, entry_bytes};
 use kingtide_format::{Op, write_op, write_prepared_commit, write_section_header};
 
 use super::prepared::Prepared;
 use crate::{
     error::{Error, ErrorKind, Result},
-    family::{Family, hook::HookTicket},
-    memtable::{PlainOp, covered_places, surviving},
+    family::{CommitSizes, Family, hook::HookTicket},
+    memtable::{Memory, PlainOp, covered_places, surviving},
     read::iter::own_writes::{self, OwnWrites},
     wal::{HEADROOM_BYTES, RecordFrames, Tail},
 };
@@ -59,6 +61,8 @@ pub(crate) struct Section {
     pub(crate) family: Arc<Family>,
     /// Bytes that the operations take in a memtable.
     pub(crate) arena_bytes: usize,
+    /// What the operations add to the family's counts; set by `prepare`.
+    pub(super) sizes: CommitSizes,
     /// The sorted order of a large batch, made by `prepare`, taken by the memtable.
     pub(crate) run: Option<PreparedRun>,
     /// Taken in the ordered step when the family has a commit hook.
@@ -92,6 +96,7 @@ impl Section {
         Self {
             family,
             arena_bytes: 0,
+            sizes: CommitSizes::default(),
             run: None,
             hook_ticket: None,
             buffer: vec![0; HEADROOM_BYTES],
@@ -315,6 +320,29 @@ impl Section {
         });
     }
 
+    /// What the operations add to the family's counts.
+    fn measure(&mut self) {
+        let mut sizes = CommitSizes {
+            operations: self.index.len() as u64,
+            log_bytes: (self.header.len() + self.buffer.len() - HEADROOM_BYTES) as u64,
+            ..CommitSizes::default()
+        };
+        for op in &self.index {
+            sizes.tombstones += u64::from(op.kind.is_tombstone());
+            sizes.key_bytes += op.key.len() as u64;
+            sizes.value_bytes += op.value.len() as u64;
+        }
+        self.sizes = sizes;
+    }
+
+    /// Notes that the operations are in the log from `span.0` to `span.1` and in `memory`. For the holder of the commit
+    /// lock.
+    pub(super) fn note_applied(&self, memory: &Memory, segment: SegmentId, span: (Lsn, Lsn)) {
+        memory.note_record(segment, span.0, span.1);
+        memory.note_tombstones(self.sizes.tombstones);
+        self.family.counters.note_commit(self.sizes);
+    }
+
     /// Takes back all operations but the first `mark.ops`.
     fn truncate_to(&mut self, mark: &SectionMark) {
         self.arena_bytes = mark.arena_bytes;
@@ -389,6 +417,13 @@ impl WriteSet {
 
     pub(super) fn sections_mut(&mut self) -> impl Iterator<Item = &mut Section> {
         self.sections[..self.used].iter_mut()
+    }
+
+    /// The most bytes that a family written to wants left free on the device.
+    #[inline]
+    pub(super) fn disk_free_bytes_min(&self) -> u64 {
+        let of = |section: &Section| section.family.disk_free_bytes_min();
+        self.sections().map(of).max().unwrap_or(0)
     }
 
     pub(super) fn frames(&self) -> &RecordFrames {
@@ -527,6 +562,7 @@ impl WriteSet {
     pub(super) fn prepare(&mut self) {
         for section in &mut self.sections[..self.used] {
             section.make_header();
+            section.measure();
             if !section.ranges.is_empty() {
                 let order = &section.family.order;
                 let surviving = surviving(order, section.plain());
@@ -557,6 +593,16 @@ impl WriteSet {
             }
             self.frames
                 .prepare(&self.gathered, HEADROOM_BYTES..self.gathered.len());
+        }
+        self.count_framing();
+    }
+
+    /// Counts what surrounds the sections in the log with the first one.
+    fn count_framing(&mut self) {
+        let sections: u64 = self.sections().map(|section| section.sizes.log_bytes).sum();
+        let record: u64 = self.frames.sizes().sum();
+        if let Some(first) = self.sections.first_mut() {
+            first.sizes.log_bytes += record.saturating_sub(sections);
         }
     }
 

@@ -6,13 +6,6 @@ use kingtide::{Compression, FamilyOptions, IsolationLevel, SyncMode, Transaction
 
 use crate::{order::SHORT_FIRST, random::Random};
 
-/// The levels whose conflicts the histories predict: those that follow from the writes alone.
-const CHECKED_LEVELS: [IsolationLevel; 3] = [
-    IsolationLevel::ReadUncommitted,
-    IsolationLevel::ReadCommitted,
-    IsolationLevel::Snapshot,
-];
-
 /// How keys are built from a number.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum KeyShape {
@@ -98,7 +91,7 @@ pub(super) fn sync_mode(random: &mut Random) -> SyncMode {
 
 pub(super) fn transaction_options(random: &mut Random) -> TransactionOptions {
     TransactionOptions {
-        isolation: CHECKED_LEVELS[random.below(CHECKED_LEVELS.len())],
+        isolation: *random.pick(&IsolationLevel::ALL),
         sync: if random.one_in(3) {
             Some(sync_mode(random))
         } else {

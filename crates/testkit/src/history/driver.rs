@@ -5,7 +5,7 @@ use std::{
     fmt, ops,
 };
 
-use kingtide::{ColumnFamily, Db, Iter, Options, Snapshot, SyncMode, Transaction};
+use kingtide::{ColumnFamily, Db, IsolationLevel, Iter, Options, Snapshot, SyncMode, Transaction};
 use kingtide_base::SeqNo;
 use kingtide_env::MemoryEnv;
 
@@ -99,12 +99,25 @@ pub(super) struct HeldIter {
 
 pub(super) struct HeldTransaction {
     pub transaction: Transaction,
-    pub is_snapshot: bool,
+    pub isolation: IsolationLevel,
     pub sync: Option<SyncMode>,
     pub commit: u64,
     pub clock: ClockSpan,
     pub epoch: u64,
     pub writes: Vec<Write>,
+    /// The keys that the level remembers as read.
+    pub reads: Vec<(FamilyNumber, Vec<u8>)>,
+}
+
+impl HeldTransaction {
+    /// True when the level remembers a get that found its key, or did not.
+    pub fn remembers(&self, is_found: bool) -> bool {
+        match self.isolation {
+            IsolationLevel::RepeatableRead => is_found,
+            IsolationLevel::Serializable => true,
+            _ => false,
+        }
+    }
 }
 
 /// A history under way.

@@ -109,7 +109,8 @@ impl Driver {
     pub(super) fn read_transaction(&mut self, index: usize, name: &str) -> Checked {
         let key = self.some_key();
         let options = self.some_bounds(name);
-        let is_walk = self.random.one_in(4);
+        // What walks add to what is remembered is left to other proofs.
+        let is_walk = self.random.one_in(4) && !self.transactions[index].remembers(true);
         self.note(format!(
             "transaction {index} reads {name} {}",
             key_text(&key)
@@ -118,7 +119,7 @@ impl Driver {
         let held = &self.transactions[index];
         let order = self.model.order(family.number);
         let view = |clock| {
-            if held.is_snapshot {
+            if held.isolation.has_one_view() {
                 (held.commit, held.clock)
             } else {
                 (u64::MAX, clock)
@@ -138,13 +139,20 @@ impl Driver {
             world::timed(&self.env, || held.transaction.get(&family.handle, &key));
         let (commit, clock) = view(clock);
         let is_own = |write: &&Write| write.family == family.number && write.concerns(&order, &key);
-        let expected = held.writes.iter().rev().find(is_own).map_or_else(
+        let own = held.writes.iter().rev().find(is_own);
+        let expected = own.map_or_else(
             || self.model.get(family.number, &key, commit, clock),
             |write| write.expected(clock),
         );
-        expected.check(answer?.as_deref(), || {
+        let answer = answer?;
+        expected.check(answer.as_deref(), || {
             format!("get {name} {} in a transaction", key_text(&key))
-        })
+        })?;
+        if own.is_none() && held.remembers(answer.is_some()) {
+            let family = family.number;
+            self.transactions[index].reads.push((family, key));
+        }
+        Ok(())
     }
 
     pub(super) fn take_snapshot(&mut self) -> Checked {

@@ -166,9 +166,8 @@ impl Driver {
             return Ok(());
         }
         let options = draw::transaction_options(&mut self.random);
-        let is_snapshot = options.isolation.has_one_view();
-        let sync = options.sync;
-        if is_snapshot && !self.snapshots.is_empty() && self.random.one_in(3) {
+        let (isolation, sync) = (options.isolation, options.sync);
+        if isolation.has_one_view() && !self.snapshots.is_empty() && self.random.one_in(3) {
             return self.begin_at_snapshot(options);
         }
         self.note(format!("begin {:?}", options.isolation));
@@ -176,12 +175,13 @@ impl Driver {
         self.epoch += 1;
         self.transactions.push(HeldTransaction {
             transaction: transaction?,
-            is_snapshot,
+            isolation,
             sync,
             commit: self.model.last_commit(),
             clock,
             epoch: self.epoch,
             writes: Vec::new(),
+            reads: Vec::new(),
         });
         Ok(())
     }
@@ -191,15 +191,16 @@ impl Driver {
         let index = self.random.below(self.snapshots.len());
         self.note(format!("begin {:?} at snapshot {index}", options.isolation));
         let held = &self.snapshots[index];
-        let sync = options.sync;
+        let (isolation, sync) = (options.isolation, options.sync);
         self.transactions.push(HeldTransaction {
             transaction: self.db.begin_at(&held.snapshot, options)?,
-            is_snapshot: true,
+            isolation,
             sync,
             commit: held.commit,
             clock: held.clock,
             epoch: held.epoch,
             writes: Vec::new(),
+            reads: Vec::new(),
         });
         Ok(())
     }
@@ -260,6 +261,7 @@ impl Driver {
             answer?;
             self.epoch += 1;
             held.writes.clear();
+            held.reads.clear();
             held.commit = self.model.last_commit();
             held.clock = clock;
             held.epoch = self.epoch;
@@ -270,7 +272,11 @@ impl Driver {
 
     fn commit_transaction(&mut self, held: &mut HeldTransaction) -> Checked {
         let is_behind = |write: &Write| self.model.concerned_at(write) > held.commit;
-        let is_conflict = held.is_snapshot && held.writes.iter().any(is_behind);
+        let is_stale =
+            |(family, key): &(_, Vec<u8>)| self.model.written_at(*family, key) > held.commit;
+        let is_conflict = held.isolation.has_one_view()
+            && !held.writes.is_empty()
+            && (held.writes.iter().any(is_behind) || held.reads.iter().any(is_stale));
         self.note(format!(
             "transaction commits {} writes{}",
             held.writes.len(),
