@@ -73,12 +73,13 @@ impl Db {
     /// Flushes and compacts every family, and returns when nothing is left to do: no memtable waits, no merge is due.
     ///
     /// # Errors
-    /// As [`Db::purge_family`]; a family that is dropped meanwhile is passed over.
+    /// As [`Db::purge_family`]; families that wait for their comparator, or are dropped
+    /// meanwhile, are passed over.
     pub fn purge(&self) -> Result<()> {
         self.engine().check_writable()?;
         for family in self.engine().families.all() {
             match self.merge_by_hand(&family, Wanted::All) {
-                Err(_) if family.is_dropped() => {}
+                Err(_) if family.is_dropped() || family.is_deferred() => {}
                 outcome => outcome?,
             }
         }
