@@ -127,14 +127,12 @@ fn check_program_in(parent: &Path, name: &str, arguments: &[&str]) {
         fs::create_dir(&data).expect("a directory");
         let mut command = if tool() == Tool::Valgrind {
             let mut command = Command::new("valgrind");
-            let options = [
-                "--quiet",
-                "--leak-check=full",
-                "--errors-for-leak-kinds=definite",
-            ];
+            // A forked child ends without what its parent's threads had on their stacks.
+            let leaks = if name == "misuse.c" { "no" } else { "full" };
             command
-                .args(options)
-                .arg("--error-exitcode=99")
+                .args(["--quiet", "--show-leak-kinds=definite"])
+                .args(["--errors-for-leak-kinds=definite", "--error-exitcode=99"])
+                .arg(format!("--leak-check={leaks}"))
                 .arg(program);
             command
         } else {
