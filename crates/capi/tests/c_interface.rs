@@ -58,7 +58,8 @@ fn compile(compiler: &str, source: &Path, directory: &Path) -> PathBuf {
     let library = installed_in(directory);
     run(Command::new(compiler)
         .args([
-            "-std=gnu11",
+            "-std=c11",
+            "-D_GNU_SOURCE",
             "-O1",
             "-g",
             "-Wall",
