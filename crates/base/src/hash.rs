@@ -26,3 +26,9 @@ pub fn checksum_mix(first: u64, second: u64) -> u64 {
 pub fn key_hash(canonical_key: &[u8]) -> u64 {
     xxh3::xxh3_64(canonical_key)
 }
+
+/// Stands for the name of a transaction (xid): 128 bits, so that two names of one hash are as good as impossible.
+#[must_use]
+pub fn xid_hash(xid: &[u8]) -> u128 {
+    xxh3::xxh3_128(xid)
+}

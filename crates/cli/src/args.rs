@@ -62,6 +62,14 @@ pub(crate) enum Command {
     Stats(Directory),
     /// Read and check every byte; exit code 2 when something is damaged
     Verify(Directory),
+    /// Copy a database, which may be in use, to another directory; every copied file is verified
+    Backup(BackupArgs),
+    /// Verify a backup, copy it to a new directory, and open it there once
+    Restore(RestoreArgs),
+    /// Merge the tables of a family, or of a range of its keys, to the bottom
+    Compact(CompactArgs),
+    /// Write everything in memory to tables and compact all families, or one
+    Purge(Directory),
     /// List the column families
     Families(Directory),
     /// Measure this engine, and others that are installed
@@ -89,6 +97,25 @@ pub(crate) struct Directory {
     /// The database's directory
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BackupArgs {
+    #[command(flatten)]
+    pub(crate) at: Directory,
+    /// Where the copy goes: a new or an empty directory
+    pub(crate) target: PathBuf,
+    /// Link files instead of copying them, on the same device: quick, and shares the disk with the database
+    #[arg(long)]
+    pub(crate) checkpoint: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RestoreArgs {
+    /// The directory of the backup; it stays as it is
+    pub(crate) backup: PathBuf,
+    /// Where the database goes: a new or an empty directory
+    pub(crate) target: PathBuf,
 }
 
 #[derive(Args, Debug)]
@@ -128,6 +155,21 @@ pub(crate) struct DeleteArgs {
     /// The key
     pub(crate) key: OsString,
     /// The key is in hexadecimal
+    #[arg(long)]
+    pub(crate) hex: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CompactArgs {
+    #[command(flatten)]
+    pub(crate) at: Directory,
+    /// Only tables with keys from this one on
+    #[arg(long, value_name = "KEY")]
+    pub(crate) from: Option<OsString>,
+    /// Only tables with keys up to this one, itself included
+    #[arg(long, value_name = "KEY")]
+    pub(crate) to: Option<OsString>,
+    /// Keys are in hexadecimal
     #[arg(long)]
     pub(crate) hex: bool,
 }

@@ -9,8 +9,9 @@ use std::{
 };
 
 /// Commands whose first argument is the directory of a database.
-const DATABASE_COMMANDS: [&str; 10] = [
+const DATABASE_COMMANDS: [&str; 12] = [
     "put", "get", "delete", "scan", "shell", "import", "export", "stats", "verify", "families",
+    "backup", "restore",
 ];
 /// Global options that are followed by a value, so that the value is not taken for the command.
 const VALUE_OPTIONS: [&str; 2] = ["--family", "-f"];

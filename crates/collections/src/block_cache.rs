@@ -48,6 +48,8 @@ pub struct BlockCacheUsage {
     pub hits: u64,
     /// Lookups that did not.
     pub misses: u64,
+    /// Shards; none when the cache is off.
+    pub shards: usize,
 }
 
 /// See the module's documentation.
@@ -114,6 +116,7 @@ impl<V> BlockCache<V> {
     pub fn usage(&self) -> BlockCacheUsage {
         let mut usage = BlockCacheUsage {
             capacity_bytes: self.capacity_bytes,
+            shards: self.shards.len(),
             ..BlockCacheUsage::default()
         };
         for shard in &self.shards {

@@ -56,6 +56,13 @@ impl HashIndex {
         limit.saturating_sub(self.used.load(Ordering::Relaxed))
     }
 
+    /// Different keys inserted so far.
+    #[must_use]
+    pub fn used_keys(&self) -> usize {
+        // Relaxed: as in `free_keys`.
+        self.used.load(Ordering::Relaxed)
+    }
+
     /// Finds `key`, whose hash is `hash`. `None` when the table has neither the key nor an empty slot.
     #[inline]
     #[must_use]

@@ -1,6 +1,12 @@
 //! The traits. Errors are `std::io::Error`; the caller knows the file and adds it.
 
-use std::{any::Any, fmt, io, path::Path, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +40,13 @@ pub trait Env: Send + Sync + fmt::Debug + 'static {
     /// the system answers.
     fn open_directory(&self, path: &Path, create: bool) -> io::Result<Arc<dyn Directory>>;
 
+    /// The absolute path of `path` with every symbolic link and every `.` and `..` in it resolved. Two paths of one
+    /// directory have the same answer.
+    ///
+    /// # Errors
+    /// `NotFound` when there is nothing at `path`, and what the system answers.
+    fn canonical_path(&self, path: &Path) -> io::Result<PathBuf>;
+
     /// Microseconds since 1970. May jump; use it only for what users see, such as expiry.
     fn unix_micros(&self) -> u64;
 
@@ -58,6 +71,11 @@ pub trait Env: Send + Sync + fmt::Debug + 'static {
 
     /// Threads that can run at the same time; at least 1.
     fn parallelism(&self) -> usize;
+
+    /// How many files this process may have open at the same time; `None` where nothing limits it, or nobody knows.
+    fn open_files_max(&self) -> Option<u64> {
+        None
+    }
 
     /// A random number.
     fn random_u64(&self) -> u64 {
@@ -123,10 +141,12 @@ pub trait Directory: Any + Send + Sync + fmt::Debug {
     /// `NotFound`, `AlreadyExists` (for [`OpenMode::CreateNew`]), and what the system answers.
     fn open(&self, name: &str, mode: OpenMode) -> io::Result<Arc<dyn File>>;
 
-    /// Gives the file `from` the name `to`, replacing what had that name.
+    /// Gives the file or directory `from` the name `to`, replacing what had that name: a file replaces a file, a
+    /// directory an empty directory.
     ///
     /// # Errors
-    /// `NotFound`, and what the system answers.
+    /// `NotFound`, `IsADirectory` and `NotADirectory` when one is a file and the other a directory, `DirectoryNotEmpty`,
+    /// and what the system answers.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Removes the name of a file. Open handles keep working.
@@ -134,6 +154,12 @@ pub trait Directory: Any + Send + Sync + fmt::Debug {
     /// # Errors
     /// `NotFound`, and what the system answers.
     fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Removes the empty directory `name`.
+    ///
+    /// # Errors
+    /// `NotFound`, `NotADirectory`, `DirectoryNotEmpty`, and what the system answers.
+    fn remove_directory(&self, name: &str) -> io::Result<()>;
 
     /// Gives the file `name` a second name `to` in the directory `target` of the same world.
     ///

@@ -119,6 +119,8 @@ in_every_world! {
     list_is_sorted_and_complete
     rename_replaces
     rename_onto_itself_changes_nothing
+    directories_move_and_go
+    paths_have_one_canonical_spelling
     removed_files_stay_open
     links_are_the_same_file
     links_reach_into_other_directories
@@ -316,6 +318,57 @@ fn rename_onto_itself_changes_nothing(world: &World) {
     world.top.link("a", world.top.as_ref(), "b").unwrap();
     world.top.rename("a", "b").unwrap();
     assert_eq!(world.names(), ["a", "b"], "two names of one file");
+}
+
+fn directories_move_and_go(world: &World) {
+    let below = world.top.open_directory("below", true).unwrap();
+    below.open("file", OpenMode::CreateNew).unwrap();
+    let top = &world.top;
+    assert_eq!(
+        kind_of(top.remove_directory("below")),
+        ErrorKind::DirectoryNotEmpty
+    );
+    top.open_directory("full", true)
+        .unwrap()
+        .open("file", OpenMode::CreateNew)
+        .unwrap();
+    assert_eq!(
+        kind_of(top.rename("below", "full")),
+        ErrorKind::DirectoryNotEmpty
+    );
+    top.open_directory("empty", true).unwrap();
+    top.rename("below", "empty").unwrap();
+    assert_eq!(world.names(), ["empty", "full"]);
+    let moved = top.open_directory("empty", false).unwrap();
+    assert_eq!(names_in(moved.as_ref()), ["file"]);
+    assert_eq!(
+        names_in(below.as_ref()),
+        ["file"],
+        "an open handle moves along"
+    );
+    moved.remove("file").unwrap();
+    top.remove_directory("empty").unwrap();
+    assert_eq!(world.names(), ["full"]);
+    world.create("file");
+    assert_eq!(
+        kind_of(top.remove_directory("file")),
+        ErrorKind::NotADirectory
+    );
+    assert_eq!(kind_of(top.remove_directory("none")), ErrorKind::NotFound);
+    assert_eq!(kind_of(top.remove_directory("..")), ErrorKind::InvalidInput);
+}
+
+fn paths_have_one_canonical_spelling(world: &World) {
+    world.top.open_directory("below", true).unwrap();
+    let plain = world.env.canonical_path(&world.path.join("below")).unwrap();
+    let crooked = world.path.join("below/../below/.");
+    assert!(plain.is_absolute());
+    assert_eq!(world.env.canonical_path(&crooked).unwrap(), plain);
+    assert!(plain.starts_with(world.env.canonical_path(&world.path).unwrap()));
+    assert_eq!(
+        kind_of(world.env.canonical_path(&world.path.join("none"))),
+        ErrorKind::NotFound
+    );
 }
 
 fn removed_files_stay_open(world: &World) {

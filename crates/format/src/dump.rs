@@ -3,14 +3,18 @@
 //! One line per field: offset, up to 16 bytes, meaning. Long fields are cut after [`ROWS_MAX`] rows. Nothing is refused:
 //! the dump of a damaged file says where the frames end and why, and whether valid frames follow.
 
-use std::fmt::{self, Write};
+use std::{
+    fmt::{self, Write},
+    ops::Bound,
+};
 
 use kingtide_base::{ByteReader, Lsn};
 
 use crate::{
-    Edit, FRAME_HEADER_BYTES, Frame, FrameKind, MANIFEST_HEADER_BYTES, ManifestHeader, Op,
-    OpReader, RecordReader, SEGMENT_FRAMES_OFFSET, SEGMENT_HEADER_BYTES,
+    Control, Edit, FRAME_HEADER_BYTES, Frame, FrameKind, Lock, MANIFEST_HEADER_BYTES,
+    ManifestHeader, Op, OpReader, RecordReader, SEGMENT_FRAMES_OFFSET, SEGMENT_HEADER_BYTES,
     SEGMENT_HEADER_COPY_OFFSET, SegmentHeader, decode_edits, decode_frame, find_frame,
+    split_control,
 };
 
 /// Rows of hex of one field before it is cut.
@@ -184,6 +188,17 @@ impl Dump {
     }
 
     fn record(&mut self, start: usize, payload: &[u8]) {
+        let sections = match split_control(payload) {
+            Ok((None, sections)) => sections,
+            Ok((Some(control), sections)) => {
+                let bytes = &payload[..payload.len() - sections.len()];
+                self.control(start, bytes, &control);
+                sections
+            }
+            Err(fault) => return self.field(start, payload, fault),
+        };
+        let start = start + payload.len() - sections.len();
+        let payload = sections;
         let mut reader = RecordReader::new(payload);
         let mut offset = start;
         while let Some(section) = reader.next() {
@@ -202,6 +217,45 @@ impl Dump {
             self.field(offset, &payload[offset - start..ops_start - start], meaning);
             self.ops(ops_start, section.ops);
             offset = ops_end;
+        }
+    }
+
+    /// A control section: its head, and the locks of a prepare.
+    fn control(&mut self, start: usize, bytes: &[u8], control: &Control<'_>) {
+        let (what, xid, mut sections) = match control {
+            Control::Prepare(prepare) => ("prepare", prepare.xid, Some(prepare.locks.clone())),
+            Control::Commit(xid) => ("commit prepared", *xid, None),
+            Control::Rollback(xid) => ("roll back prepared", *xid, None),
+        };
+        let locks = sections
+            .as_ref()
+            .map_or(0, |sections| sections.rest().len());
+        let head = bytes.len() - locks;
+        let level = match control {
+            Control::Prepare(prepare) => format!(
+                ", isolation {}, at {} microseconds",
+                prepare.isolation, prepare.prepared_at
+            ),
+            Control::Commit(_) | Control::Rollback(_) => String::new(),
+        };
+        let meaning = format!("{what} {}{level}", KeyText(xid));
+        self.field(start, &bytes[..head], meaning);
+        let mut offset = head;
+        while let Some(section) = sections.as_mut().and_then(Iterator::next) {
+            let end = bytes.len() - sections.as_ref().map_or(0, |rest| rest.rest().len());
+            let meaning = match section {
+                Err(fault) => fault.to_string(),
+                Ok((family, locks)) => {
+                    let locks: Vec<String> = locks
+                        .map(|lock| {
+                            lock.map_or_else(|fault| fault.to_string(), |lock| lock_text(&lock))
+                        })
+                        .collect();
+                    format!("locks in family {family}: {}", locks.join("; "))
+                }
+            };
+            self.field(start + offset, &bytes[offset..end], meaning);
+            offset = end;
         }
     }
 
@@ -270,6 +324,19 @@ impl fmt::Display for OpText<'_> {
             write!(f, ", value of {} bytes", value.len())?;
         }
         Ok(())
+    }
+}
+
+fn lock_text(lock: &Lock<'_>) -> String {
+    let end = |bound: &Bound<&[u8]>| match bound {
+        Bound::Unbounded => "the end".to_owned(),
+        Bound::Included(key) => format!("{} included", KeyText(key)),
+        Bound::Excluded(key) => format!("{} excluded", KeyText(key)),
+    };
+    match lock {
+        Lock::ForUpdate(key) => format!("{} for update", KeyText(key)),
+        Lock::Read(key) => format!("{} read", KeyText(key)),
+        Lock::ReadRange(lower, upper) => format!("{} to {} read", end(lower), end(upper)),
     }
 }
 

@@ -9,6 +9,7 @@ mod manifest;
 mod record;
 mod segment;
 mod table_meta;
+mod two_phase;
 
 pub mod block;
 pub mod klog;
@@ -35,6 +36,10 @@ pub use segment::{
     SegmentHeader,
 };
 pub use table_meta::{TableMeta, ValueFileMeta, ValueFileUse};
+pub use two_phase::{
+    CONTROL_FAMILY, Control, Lock, LockReader, LockSections, Prepare, XID_BYTES_MAX, split_control,
+    write_lock, write_lock_section, write_prepare, write_prepared_commit, write_prepared_rollback,
+};
 
 #[cfg(test)]
 mod testing {

@@ -22,6 +22,8 @@ use kingtide_base::{
     write_varint,
 };
 
+use crate::two_phase::CONTROL_FAMILY;
+
 const KIND_MASK: u8 = 0x0f;
 const EXPIRES: u8 = 0x80;
 /// Kind, key length and a key of one byte.
@@ -68,6 +70,8 @@ pub enum RecordFault {
     Family(u64),
     /// A section's count of operations contradicts its bytes.
     Count,
+    /// A control section that no version that this build knows writes.
+    Control,
 }
 
 impl fmt::Display for RecordFault {
@@ -79,6 +83,7 @@ impl fmt::Display for RecordFault {
             Self::Expiry(expiry) => write!(f, "expiry {expiry} in the record"),
             Self::Family(id) => write!(f, "family id {id} in the record"),
             Self::Count => f.write_str("a section's operations contradict its length"),
+            Self::Control => f.write_str("a malformed control section in the record"),
         }
     }
 }
@@ -219,6 +224,9 @@ impl<'a> RecordReader<'a> {
     fn section(&mut self) -> Result<Section<'a>, RecordFault> {
         let id = self.reader.varint()?;
         let family = u32::try_from(id).map_err(|_| RecordFault::Family(id))?;
+        if family == CONTROL_FAMILY.0 {
+            return Err(RecordFault::Family(id));
+        }
         let count = self.reader.varint()?;
         let ops_bytes = self.reader.length(self.reader.rest().len())?;
         let bytes = self.reader.take(ops_bytes)?;

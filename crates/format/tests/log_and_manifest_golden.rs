@@ -2,13 +2,14 @@
 //! file of each kind, compare bytes and annotated dump with the golden files. `KINGTIDE_BLESS=1` rewrites them, which
 //! is right only together with a new format version and its page in docs/formats.
 
-use std::{env, fs, path::PathBuf};
+use std::{env, fs, ops::Bound, path::PathBuf};
 
 use kingtide_base::{EntryKind, FamilyId, FileId, Lsn, SegmentId, SeqNo};
 use kingtide_format::{
-    Edit, FrameHeader, FrameKind, HeaderFault, MANIFEST_HEADER_BYTES, ManifestHeader, Op,
+    Edit, FrameHeader, FrameKind, HeaderFault, Lock, MANIFEST_HEADER_BYTES, ManifestHeader, Op,
     SEGMENT_FRAMES_OFFSET, SEGMENT_HEADER_COPY_OFFSET, SegmentHeader, TableMeta, ValueFileMeta,
-    ValueFileUse, dump_manifest, dump_segment, encode_edits, push_frame, write_op,
+    ValueFileUse, dump_manifest, dump_segment, encode_edits, push_frame, write_lock,
+    write_lock_section, write_op, write_prepare, write_prepared_commit, write_prepared_rollback,
     write_section_header,
 };
 
@@ -123,6 +124,62 @@ fn segment() -> Vec<u8> {
     frames.bytes
 }
 
+/// Two-phase commit: a prepare with every kind of lock, its commit, another prepare and its rollback.
+fn prepared_segment() -> Vec<u8> {
+    let header = SegmentHeader {
+        segment: SegmentId(4),
+        salt: SALT,
+        boot_id: 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff,
+        base: Lsn(4096),
+        bytes: 2048,
+    };
+    let mut bytes = header.encode().to_vec();
+    bytes.resize(SEGMENT_HEADER_COPY_OFFSET as usize, 0);
+    bytes.extend_from_slice(&header.encode());
+    bytes.resize(SEGMENT_FRAMES_OFFSET as usize, 0);
+    let mut frames = Frames {
+        start: bytes.len(),
+        bytes,
+        base: header.base.0,
+        durable: Lsn(4096),
+    };
+    let mut held = Vec::new();
+    write_lock(&mut held, &Lock::ForUpdate(b"berth"));
+    write_lock(&mut held, &Lock::Read(b"harbour"));
+    let range = Lock::ReadRange(Bound::Included(b"ebb"), Bound::Excluded(b"flood"));
+    write_lock(&mut held, &range);
+    write_lock(
+        &mut held,
+        &Lock::ReadRange(Bound::Excluded(b"neap"), Bound::Unbounded),
+    );
+    let mut locks = Vec::new();
+    write_lock_section(&mut locks, FamilyId(7), 4, &held);
+    let mut record = Vec::new();
+    write_prepare(&mut record, b"order 17", (4, 1_900_000_000_000_000), &locks);
+    let mut operations = Vec::new();
+    let range = op(EntryKind::RangeDelete, b"spring", b"tide");
+    section(
+        &mut operations,
+        300,
+        &[op(EntryKind::Put, b"ebb", b"17:40"), range],
+    );
+    record.extend_from_slice(&operations);
+    frames.push(FrameKind::Commit, 42, &record);
+    let mut record = Vec::new();
+    write_prepared_commit(&mut record, b"order 17");
+    record.extend_from_slice(&operations);
+    frames.push(FrameKind::Commit, 43, &record);
+    let mut record = Vec::new();
+    write_prepare(&mut record, b"order 18", (1, 1_900_000_000_000_001), &[]);
+    section(&mut record, 0, &[op(EntryKind::Delete, b"neap", b"")]);
+    frames.push(FrameKind::Commit, 43, &record);
+    let mut record = Vec::new();
+    write_prepared_rollback(&mut record, b"order 18");
+    frames.push(FrameKind::Commit, 43, &record);
+    frames.bytes.resize(2048, 0);
+    frames.bytes
+}
+
 fn table(file: u64, smallest: &[u8], largest: &[u8]) -> TableMeta {
     TableMeta {
         file: FileId(file),
@@ -232,6 +289,13 @@ fn a_log_segment_is_what_it_was() {
     let bytes = segment();
     check("segment.txt", dump_segment(&bytes).as_bytes());
     check("segment.wal", &bytes);
+}
+
+#[test]
+fn a_log_segment_of_two_phase_commit_is_what_it_was() {
+    let bytes = prepared_segment();
+    check("prepared.txt", dump_segment(&bytes).as_bytes());
+    check("prepared.wal", &bytes);
 }
 
 #[test]

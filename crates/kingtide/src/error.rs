@@ -165,10 +165,12 @@ pub enum ConflictAccess {
 pub struct Conflict {
     /// The column family's name at that moment.
     pub family: String,
-    /// The key that the other transaction wrote. There may be more of them.
+    /// The key that the other transaction wrote or locked, or an end of the range. There may be more of them.
     pub key: Vec<u8>,
     /// What this transaction did with it.
     pub access: ConflictAccess,
+    /// The xid of the other transaction, when that one is prepared and waits for its outcome.
+    pub prepared: Option<Vec<u8>>,
 }
 
 impl Conflict {
@@ -177,6 +179,15 @@ impl Conflict {
             family,
             key: key.to_vec(),
             access,
+            prepared: None,
+        }
+    }
+
+    /// A conflict with the prepared transaction `xid`.
+    pub(crate) fn with_prepared(self, xid: &[u8]) -> Self {
+        Self {
+            prepared: Some(xid.to_vec()),
+            ..self
         }
     }
 }
@@ -189,6 +200,16 @@ impl fmt::Display for Conflict {
             ConflictAccess::Read => ", which was read,",
             ConflictAccess::Range => ", which lies in a range that was read,",
         };
+        if let Some(xid) = &self.prepared {
+            return write!(
+                f,
+                "key \"{}\" of column family {:?}{how} is locked by the prepared transaction \"{}\": try again after \
+                 its outcome",
+                self.key.escape_ascii(),
+                self.family,
+                xid.escape_ascii(),
+            );
+        }
         write!(
             f,
             "key \"{}\" of column family {:?}{how} was written by another transaction since this one began: reset it and try again",

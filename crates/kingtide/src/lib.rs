@@ -67,6 +67,7 @@
 //! a time: a second open, by this process or another, is refused as [`ErrorKind::Locked`].
 
 mod background;
+mod backup;
 mod compaction;
 mod db;
 mod engine;
@@ -86,7 +87,8 @@ mod version;
 mod wal;
 mod write;
 
-pub use db::{Db, Snapshot, VerifyReport};
+pub use backup::BackupReport;
+pub use db::{Db, PreparedTransaction, Snapshot, VerifyReport};
 pub use error::{Conflict, ConflictAccess, Error, ErrorKind, Result};
 pub use family::{
     ColumnFamily,
@@ -95,11 +97,14 @@ pub use family::{
 pub use kingtide_base::{
     BUILT_IN_COMPARATORS, Comparator, ComparatorRef, Corruption, SeqNo, limits,
 };
+pub use kingtide_env::raise_open_file_limit;
 pub use options::{
     Compression, FamilyOptions, IsolationLevel, IterOptions, Options, SyncMode, TransactionOptions,
 };
 pub use read::{Entries, Iter, Value};
-pub use stats::{FamilyStats, LevelStats, SnapshotStats, Stats};
+pub use stats::{
+    CacheStats, FamilyStats, LevelStats, MemoryPressure, MemoryStats, SnapshotStats, Stats,
+};
 pub use txn::{AbortHandle, RetryOptions, Transaction};
 
 // The thread rules of the crate's documentation.

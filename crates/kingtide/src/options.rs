@@ -94,11 +94,15 @@ pub struct Options {
     /// Bytes of table blocks kept in memory, shared by all families; 0 switches the cache off. Default: 64 MiB.
     pub block_cache_bytes: usize,
     /// Tables kept open while nobody reads them; 0 means no limit. When the process may open no more files, idle ones are
-    /// closed whatever the limit. Default: 256.
+    /// closed whatever the limit; it is fitted to the number of files that the process may have open (see
+    /// [`raise_open_file_limit`](crate::raise_open_file_limit)). Default: 256.
     pub open_tables_max: usize,
     /// Bytes of all families' memtables. Writers wait for flushing when those that are full already, and wait to be
     /// written, take more than half; one is always allowed. 0 means 32 MiB. Default: 0.
     pub memory_bytes_max: usize,
+    /// What a close does with merges that are due or run: finish them, which may take long, or end them at their next
+    /// checkpoint and leave them to the next opening. Default: false, end them.
+    pub finish_compactions_on_close: bool,
     /// Bytes that one transaction may hold: its writes, and at the levels that remember reads these as well. What would
     /// go beyond is refused as `MemoryLimit`. 0 means the most that there may be, 3 GiB. Default: 0.
     pub transaction_bytes_max: usize,
@@ -119,6 +123,7 @@ impl Default for Options {
             block_cache_bytes: 64 << 20,
             open_tables_max: 256,
             memory_bytes_max: 0,
+            finish_compactions_on_close: false,
             transaction_bytes_max: 0,
             comparators: Vec::new(),
             env: None,
@@ -137,6 +142,10 @@ impl fmt::Debug for Options {
             .field("block_cache_bytes", &self.block_cache_bytes)
             .field("open_tables_max", &self.open_tables_max)
             .field("memory_bytes_max", &self.memory_bytes_max)
+            .field(
+                "finish_compactions_on_close",
+                &self.finish_compactions_on_close,
+            )
             .field("transaction_bytes_max", &self.transaction_bytes_max)
             .field("comparators", &comparators)
             .finish_non_exhaustive()
@@ -202,7 +211,8 @@ pub struct FamilyOptions {
     pub skip_list_probability: f64,
     /// The isolation level that stats report for the family; a transaction's own level decides. Default: read committed.
     pub isolation: IsolationLevel,
-    /// Accepted for compatibility: writes are refused as disk full when the device has no room. In bytes. Default: 100 MiB.
+    /// Bytes that writes leave free on the device: with less, those that touch the family are refused as disk full, and go
+    /// on once there is room again. The room is looked at again and again, not before each write. Default: 100 MiB.
     pub disk_free_bytes_min: u64,
     /// Tables on level 1 that start a merge. At least 1. Default: 4.
     pub l1_file_count_trigger: usize,

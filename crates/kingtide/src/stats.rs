@@ -5,6 +5,23 @@ use std::time::Duration;
 use kingtide_base::SeqNo;
 
 /// Numbers about a database. Counts are since the open unless said; sizes are of this moment.
+///
+/// ```
+/// # fn main() -> kingtide::Result<()> {
+/// # let directory = tempfile::tempdir().expect("a temporary directory");
+/// use kingtide::{Db, FamilyOptions, Options};
+///
+/// let db = Db::open(directory.path(), Options::default())?;
+/// let family = db.open_family("f", FamilyOptions::default())?;
+/// db.put(&family, b"key", b"value")?;
+/// db.flush(&family)?;
+/// let stats = db.stats()?;
+/// assert_eq!(stats.user_bytes_written, 8);
+/// assert_eq!((stats.tables, stats.flushes), (1, 1));
+/// assert!(stats.write_amplification() > 1.0);
+/// # db.close()
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
     /// Every column family, sorted by name.
@@ -21,30 +38,53 @@ pub struct Stats {
     pub log_syncs: u64,
     /// Commits that wrote something.
     pub commits: u64,
+    /// Bytes of keys and values that were committed, exactly.
+    pub user_bytes_written: u64,
     /// The snapshots that the program holds, the oldest first. Those of transactions and iterators are not listed.
     pub snapshots: Vec<SnapshotStats>,
     /// Different states that live snapshots pin, those of running transactions and iterators included.
     pub live_snapshots: usize,
+    /// Transactions that are prepared and wait for their outcome.
+    pub prepared: usize,
     /// Bytes that open transactions hold: writes, and what they remember of reads. Each may hold 4 KiB more than is counted.
     pub transaction_bytes: usize,
-    /// Bytes of table blocks in the cache.
-    pub cache_bytes: usize,
-    /// The most bytes of table blocks that the cache holds.
-    pub cache_capacity_bytes: usize,
-    /// Blocks that reads found in the cache.
-    pub cache_hits: u64,
-    /// Blocks that reads had to fetch.
-    pub cache_misses: u64,
+    /// The cache of table blocks.
+    pub cache: CacheStats,
+    /// Memory in use.
+    pub memory: MemoryStats,
+    /// Tables of all families; a table that two families share counts twice.
+    pub tables: usize,
+    /// Bytes of the tables, and of the value log that they point to.
+    pub data_bytes: u64,
     /// Tables that are open now.
     pub open_tables: usize,
+    /// Tables that stay open while nobody reads them, at most: the option, or what the process's limit of open files
+    /// allows if that is less.
+    pub open_tables_max: usize,
+    /// Memtables that wait for their flush.
+    pub sealed_memtables: usize,
+    /// Families whose flush waits for a thread.
+    pub flushes_queued: usize,
+    /// Flushes that run in the background.
+    pub flushes_running: usize,
+    /// Families whose merge waits for a thread.
+    pub merges_queued: usize,
+    /// Merges that run.
+    pub merges_running: usize,
     /// Memtables written to tables.
     pub flushes: u64,
+    /// Bytes written to tables and value files by flushes.
+    pub flush_bytes_written: u64,
     /// Merges of tables, moves not counted.
     pub merges: u64,
-    /// Bytes written to tables and value files by flushes and merges.
-    pub table_bytes_written: u64,
+    /// Bytes of the tables that merges read.
+    pub merge_bytes_read: u64,
+    /// Bytes written to tables and value files by merges.
+    pub merge_bytes_written: u64,
     /// Times that a writer had to wait for flushing.
     pub write_stalls: u64,
+    /// Bytes that were free on the device when that was last looked at; `None` before the first look.
+    pub disk_free_bytes: Option<u64>,
 }
 
 /// One snapshot that the program holds; handles to the same snapshot are counted once.
@@ -58,7 +98,82 @@ pub struct SnapshotStats {
     pub age: Duration,
 }
 
-/// Numbers about one column family.
+impl Stats {
+    /// Bytes written to log, tables and value files for each byte that was committed; 0 when nothing was.
+    #[must_use]
+    pub fn write_amplification(&self) -> f64 {
+        let written = self.log_bytes_written + self.flush_bytes_written + self.merge_bytes_written;
+        ratio(written, self.user_bytes_written)
+    }
+}
+
+/// Numbers about the cache of table blocks, which all families share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// False when the options switched it off; everything else is 0 then.
+    pub enabled: bool,
+    /// Blocks in the cache.
+    pub entries: usize,
+    /// Their bytes, what the cache itself needs for them included.
+    pub bytes: usize,
+    /// The most bytes that it holds.
+    pub capacity_bytes: usize,
+    /// Blocks that reads found in the cache.
+    pub hits: u64,
+    /// Blocks that reads had to fetch.
+    pub misses: u64,
+    /// Parts with a lock of their own.
+    pub shards: usize,
+}
+
+impl CacheStats {
+    /// The share of look-ups that found their block, 0 to 1; 0 before the first.
+    #[must_use]
+    pub fn hit_rate(&self) -> f64 {
+        ratio(self.hits, self.hits + self.misses)
+    }
+}
+
+/// What a database holds in memory, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryStats {
+    /// Entries of memtables, sealed ones included.
+    pub memtable_bytes: u64,
+    /// Blocks of tables in the cache.
+    pub cache_bytes: u64,
+    /// Filters and indexes of open tables.
+    pub table_bytes: u64,
+    /// Reads and writes that open transactions hold.
+    pub transaction_bytes: u64,
+    /// The limit for memtables: [`Options::memory_bytes_max`](crate::Options::memory_bytes_max), or its default.
+    pub limit_bytes: u64,
+    /// How close sealed memtables are to the share of the limit at which writers wait.
+    pub pressure: MemoryPressure,
+}
+
+impl MemoryStats {
+    /// All of it.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.memtable_bytes + self.cache_bytes + self.table_bytes + self.transaction_bytes
+    }
+}
+
+/// How close sealed memtables are to the share of memory at which writers wait for flushing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MemoryPressure {
+    /// They take less than half of it.
+    #[default]
+    Normal,
+    /// They take half of it or more.
+    Elevated,
+    /// They take three quarters of it or more.
+    High,
+    /// They take all of it: a writer that fills a memtable waits.
+    Critical,
+}
+
+/// Numbers about one column family. Counts are since the open; sizes are of this moment.
 #[derive(Clone, Debug, Default)]
 pub struct FamilyStats {
     /// Its name.
@@ -67,6 +182,8 @@ pub struct FamilyStats {
     pub memtable_bytes: usize,
     /// Entries in memtables, all versions counted, sealed ones included.
     pub memtable_entries: u64,
+    /// Entries in memtables that are tombstones.
+    pub memtable_tombstones: u64,
     /// Memtables that wait for their flush.
     pub sealed_memtables: usize,
     /// The levels, level 1 first; at least one.
@@ -77,6 +194,57 @@ pub struct FamilyStats {
     pub commit_hook_failures: u64,
     /// What the last call that failed said.
     pub commit_hook_last_failure: Option<String>,
+    /// Entries in memtables and tables, all versions and tombstones counted.
+    pub entries: u64,
+    /// Entries in tables that are tombstones: the sum over the levels.
+    pub tombstones: u64,
+    /// How many keys have a value, as [`Db::estimate_cardinality`](crate::Db::estimate_cardinality) tells.
+    pub keys_estimate: u64,
+    /// Bytes of memtables and tables, and of the value log that the tables point to.
+    pub data_bytes: u64,
+    /// Bytes of an average key. Exact for keys of one length; otherwise guessed from the first and last key of each table.
+    pub key_bytes_average: f64,
+    /// Bytes of an average value, tombstones not counted; as good as the average of keys.
+    pub value_bytes_average: f64,
+    /// Tables that a read of one key may have to ask, filters not counted: those of level 1, and one for each deeper
+    /// level. At least 1.
+    pub read_amplification: f64,
+    /// The largest share of tombstones among the entries of a table, 0 to 1.
+    pub tombstone_density_max: f64,
+    /// The level of that table, from 1; 0 when no table has tombstones.
+    pub tombstone_density_max_level: usize,
+    /// Bytes of keys and values that were committed, exactly.
+    pub user_bytes_written: u64,
+    /// Bytes that the commits took of the log; what surrounds the parts of a record counts with its first family.
+    pub log_bytes_written: u64,
+    /// Memtables written to tables.
+    pub flushes: u64,
+    /// Bytes written to tables and value files by flushes.
+    pub flush_bytes_written: u64,
+    /// Merges of tables, moves not counted.
+    pub merges: u64,
+    /// Bytes of the tables that merges read.
+    pub merge_bytes_read: u64,
+    /// Bytes written to tables and value files by merges.
+    pub merge_bytes_written: u64,
+}
+
+impl FamilyStats {
+    /// Bytes written to log, tables and value files for each byte that was committed; 0 when nothing was.
+    #[must_use]
+    pub fn write_amplification(&self) -> f64 {
+        let written = self.log_bytes_written + self.flush_bytes_written + self.merge_bytes_written;
+        ratio(written, self.user_bytes_written)
+    }
+
+    /// The share of tombstones among the entries of tables, 0 to 1.
+    #[must_use]
+    pub fn tombstone_ratio(&self) -> f64 {
+        ratio(
+            self.tombstones,
+            self.levels.iter().map(|level| level.entries).sum(),
+        )
+    }
 }
 
 /// Numbers about one level of a family.
@@ -94,4 +262,12 @@ pub struct LevelStats {
     pub tombstones: u64,
     /// Bytes of the value log that the tables point to.
     pub vlog_bytes: u64,
+}
+
+/// `part` of `whole`; 0 of nothing.
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        return 0.0;
+    }
+    part as f64 / whole as f64
 }

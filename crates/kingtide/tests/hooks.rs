@@ -67,6 +67,7 @@ fn words(operation: CommitOperation<'_>) -> String {
         } => format!("{}={} until {expires_at}", text(key), text(value)),
         CommitOperation::Delete { key } => format!("-{}", text(key)),
         CommitOperation::SingleDelete { key } => format!("-1 {}", text(key)),
+        CommitOperation::RangeDelete { start, end } => format!("-{}..{}", text(start), text(end)),
         other => panic!("unexpected: {other:?}"),
     }
 }
@@ -108,6 +109,8 @@ fn a_hook_is_told_once_a_commit_of_the_operations_as_made() {
     transaction.delete(&ships, b"a").unwrap();
     transaction.put_expiring(&ships, b"a", b"3", 7).unwrap();
     transaction.single_delete(&ships, b"b").unwrap();
+    transaction.delete_range(&ships, b"a", b"c").unwrap();
+    transaction.put(&ships, b"b", b"4").unwrap();
     assert!(calls.lock().unwrap().is_empty());
     let first = transaction.commit().unwrap().0;
     db.put(&quiet, b"q", b"2").unwrap();
@@ -132,7 +135,11 @@ fn a_hook_is_told_once_a_commit_of_the_operations_as_made() {
         operations: operations.iter().map(|text| (*text).to_owned()).collect(),
     };
     let expected = [
-        call("ships", first, &["a=1", "a=2", "-a", "a=3 until 7", "-1 b"]),
+        call(
+            "ships",
+            first,
+            &["a=1", "a=2", "-a", "a=3 until 7", "-1 b", "-a..c", "b=4"],
+        ),
         call("ports", first, &["p=1"]),
         call("ships", first + 2, &["-b"]),
     ];
@@ -365,9 +372,12 @@ fn a_hook_cannot_write_to_its_own_family() {
             db.put(&own_inside, b"k", b"").map_err(kinds),
             db.delete(&own_inside, b"k").map_err(kinds),
             db.single_delete(&own_inside, b"k").map_err(kinds),
+            db.delete_range(&own_inside, b"a", b"z")
+                .map(|_| ())
+                .map_err(kinds),
             filled.lock().unwrap().commit().map(|_| ()).map_err(kinds),
         ];
-        assert_eq!(busy, [Err(ErrorKind::Busy); 4]);
+        assert_eq!(busy, [Err(ErrorKind::Busy); 5]);
         // A refused write leaves the transaction as it was.
         let mut transaction = db.begin().unwrap();
         transaction.put(&other_inside, b"allowed", b"").unwrap();

@@ -473,13 +473,6 @@ fn clones_share_range_deletes_made_before_and_none_made_after() {
     db.close().unwrap();
 }
 
-fn at_snapshot_level() -> TransactionOptions {
-    TransactionOptions {
-        isolation: IsolationLevel::Snapshot,
-        ..TransactionOptions::default()
-    }
-}
-
 /// Goal: a key that a range delete covered since a transaction began is a conflict for it, from memtable and table.
 #[test]
 fn keys_that_were_deleted_by_range_since_are_conflicts() {
@@ -488,8 +481,8 @@ fn keys_that_were_deleted_by_range_since_are_conflicts() {
     let family = db.create_family("f", unsynced()).unwrap();
     fill(&db, &family, 100);
     for flushes in [false, true] {
-        let mut inside = db.begin_with(at_snapshot_level()).unwrap();
-        let mut outside = db.begin_with(at_snapshot_level()).unwrap();
+        let mut inside = db.begin_with(at(IsolationLevel::Snapshot)).unwrap();
+        let mut outside = db.begin_with(at(IsolationLevel::Snapshot)).unwrap();
         inside.put(&family, &number(15), b"late").unwrap();
         outside.put(&family, &number(20), b"fine").unwrap();
         db.delete_range(&family, &number(10), &number(20)).unwrap();
@@ -499,5 +492,150 @@ fn keys_that_were_deleted_by_range_since_are_conflicts() {
         assert_eq!(inside.commit().unwrap_err().kind(), ErrorKind::Conflict);
         outside.commit().unwrap();
     }
+    db.close().unwrap();
+}
+
+fn at(isolation: IsolationLevel) -> TransactionOptions {
+    TransactionOptions {
+        isolation,
+        ..TransactionOptions::default()
+    }
+}
+
+/// Goal: a range delete conflicts with whatever was written or deleted in its range since, and with nothing else. Method:
+/// every kind of other write, committed after the snapshot, left in the memtable or flushed, inside and outside.
+#[test]
+fn range_deletes_conflict_with_what_was_written_in_them_since() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = open(&directory);
+    let family = db.create_family("f", unsynced()).unwrap();
+    type Write = fn(&Db, &ColumnFamily);
+    let writes: [(Write, bool); 9] = [
+        (|db, family| db.put(family, b"g", b"1").unwrap(), true),
+        (|db, family| db.delete(family, b"m").unwrap(), true),
+        (|db, family| db.put(family, b"s", b"1").unwrap(), false),
+        (|db, family| db.put(family, b"f", b"1").unwrap(), false),
+        (
+            |db, family| assert!(db.delete_range(family, b"a", b"h").is_ok()),
+            true,
+        ),
+        (
+            |db, family| assert!(db.delete_range(family, b"r", b"x").is_ok()),
+            true,
+        ),
+        (
+            |db, family| assert!(db.delete_range(family, b"a", b"g").is_ok()),
+            false,
+        ),
+        (
+            |db, family| assert!(db.delete_range(family, b"s", b"x").is_ok()),
+            false,
+        ),
+        (
+            |db, family| assert!(db.delete_prefix(family, b"").is_ok()),
+            true,
+        ),
+    ];
+    for flushes in [false, true] {
+        for (index, (write, is_conflict)) in writes.iter().enumerate() {
+            for key in [b"b", b"g", b"s", b"y"] {
+                db.put(&family, key, b"0").unwrap();
+            }
+            let mut mine = db.begin_with(at(IsolationLevel::Snapshot)).unwrap();
+            mine.delete_range(&family, b"g", b"s").unwrap();
+            write(&db, &family);
+            if flushes {
+                db.flush(&family).unwrap();
+            }
+            match mine.commit() {
+                Ok(_) => assert!(!is_conflict, "write {index}"),
+                Err(error) => {
+                    assert!(is_conflict, "write {index}: {error}");
+                    assert_eq!(error.kind(), ErrorKind::Conflict);
+                }
+            }
+        }
+    }
+    db.close().unwrap();
+}
+
+/// Goal: what a serializable transaction read, found or missed, alone or in a range, conflicts with a range delete over it.
+#[test]
+fn reads_conflict_with_range_deletes_over_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = open(&directory);
+    let family = db.create_family("f", unsynced()).unwrap();
+    type Read = fn(&Transaction, &ColumnFamily);
+    let reads: [(Read, bool); 6] = [
+        (
+            |mine, family| assert!(mine.get(family, b"g").unwrap().is_some()),
+            true,
+        ),
+        (
+            |mine, family| assert!(mine.get(family, b"h").unwrap().is_none()),
+            true,
+        ),
+        (
+            |mine, family| assert!(mine.get(family, b"k").unwrap().is_none()),
+            false,
+        ),
+        (|mine, family| scan(mine, family, b"a", b"h"), true),
+        (|mine, family| scan(mine, family, b"k", b"z"), false),
+        (|mine, family| scan(mine, family, b"a", b"c"), false),
+    ];
+    for flushes in [false, true] {
+        for (index, (read, is_conflict)) in reads.iter().enumerate() {
+            db.put(&family, b"g", b"0").unwrap();
+            let mut mine = db.begin_with(at(IsolationLevel::Serializable)).unwrap();
+            read(&mine, &family);
+            mine.put(&family, b"elsewhere", b"1").unwrap();
+            db.delete_range(&family, b"f", b"k").unwrap();
+            if flushes {
+                db.flush(&family).unwrap();
+            }
+            assert_eq!(mine.commit().is_err(), *is_conflict, "read {index}");
+        }
+    }
+    db.close().unwrap();
+}
+
+fn scan(transaction: &Transaction, family: &ColumnFamily, lower: &[u8], upper: &[u8]) {
+    let bounds = IterOptions {
+        lower: Some(lower.to_vec()),
+        upper: Some(upper.to_vec()),
+        ..IterOptions::default()
+    };
+    let entries = transaction.iter(family, bounds).unwrap().entries();
+    entries.for_each(|entry| drop(entry.unwrap()));
+}
+
+/// Goal: going back to a savepoint takes range deletes back, for own reads and for the commit.
+#[test]
+fn savepoints_take_range_deletes_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = open(&directory);
+    let family = db.create_family("f", unsynced()).unwrap();
+    fill(&db, &family, 60);
+    let mut mine = db.begin().unwrap();
+    mine.delete_range(&family, &number(0), &number(10)).unwrap();
+    mine.savepoint("s").unwrap();
+    for index in 10..40 {
+        mine.delete_range(&family, &number(index), &number(index + 1))
+            .unwrap();
+    }
+    assert!(!mine.contains(&family, &number(20)).unwrap());
+    mine.rollback_to("s").unwrap();
+    assert!(mine.contains(&family, &number(20)).unwrap());
+    assert!(!mine.contains(&family, &number(9)).unwrap());
+    mine.put(&family, &number(5), b"after").unwrap();
+    mine.delete_range(&family, &number(50), &number(60))
+        .unwrap();
+    let count = |iter: Iter| iter.entries().count();
+    assert_eq!(
+        count(mine.iter(&family, IterOptions::default()).unwrap()),
+        41
+    );
+    mine.commit().unwrap();
+    assert_eq!(count(db.iter(&family, IterOptions::default()).unwrap()), 41);
     db.close().unwrap();
 }

@@ -139,15 +139,39 @@ fn transactions_begin_at_a_snapshot_and_are_checked_against_it() {
     passing.reset().unwrap();
     assert_eq!(passing.get(&family, b"a").unwrap().unwrap(), b"new");
 
+    // What counts as a conflict depends on the level, all of it since the snapshot.
     let snapshot = db.snapshot().unwrap();
-    let below = TransactionOptions {
-        isolation: IsolationLevel::ReadCommitted,
-        ..TransactionOptions::default()
-    };
-    assert_eq!(
-        kind(db.begin_at(&snapshot, below)),
-        ErrorKind::InvalidArgument
-    );
+    db.put(&family, b"c", b"newer").unwrap();
+    for (isolation, is_conflict) in [
+        (IsolationLevel::RepeatableRead, true),
+        (IsolationLevel::Snapshot, false),
+        (IsolationLevel::Serializable, true),
+    ] {
+        let options = TransactionOptions {
+            isolation,
+            ..TransactionOptions::default()
+        };
+        let mut transaction = db.begin_at(&snapshot, options).unwrap();
+        assert_eq!(transaction.get(&family, b"c").unwrap().unwrap(), b"old");
+        transaction
+            .put(&family, format!("{isolation:?}").as_bytes(), b"")
+            .unwrap();
+        let outcome = transaction.commit();
+        assert_eq!(outcome.is_err(), is_conflict, "{isolation:?}");
+    }
+    for isolation in [
+        IsolationLevel::ReadUncommitted,
+        IsolationLevel::ReadCommitted,
+    ] {
+        let below = TransactionOptions {
+            isolation,
+            ..TransactionOptions::default()
+        };
+        assert_eq!(
+            kind(db.begin_at(&snapshot, below)),
+            ErrorKind::InvalidArgument
+        );
+    }
     let other_env = MemoryEnv::new(4);
     let other = open(&other_env);
     assert_eq!(
@@ -264,6 +288,8 @@ fn a_pair_in_one_memtable_vanishes_in_its_flush() {
 /// 1 into level 2 meets both.
 #[test]
 fn a_pair_on_two_levels_vanishes_above_the_bottom_with_its_value() {
+    // A half of them must fit a memtable, so that every flush adds one table.
+    const KEYS: usize = 4;
     let cases: [(&str, Delete, bool); 2] =
         [("single", single, true), ("ordinary", ordinary, false)];
     let env = MemoryEnv::new(7);
@@ -281,18 +307,21 @@ fn a_pair_on_two_levels_vanishes_above_the_bottom_with_its_value() {
         let values_below = values(&db);
         let flush_in_halves = |write: &dyn Fn(usize)| {
             for half in 0..2 {
-                (0..20).filter(|number| number % 2 == half).for_each(write);
+                (0..KEYS)
+                    .filter(|number| number % 2 == half)
+                    .for_each(write);
                 db.flush(&family).unwrap();
             }
             db.wait_idle().unwrap();
         };
         flush_in_halves(&|number| db.put(&family, &key(number), &[7; 700]).unwrap());
         let levels = db.family_stats(&family).unwrap().levels;
-        assert_eq!(levels[1].entries, 20, "the puts are on level 2: {levels:?}");
+        let puts = levels[1].entries;
+        assert_eq!(puts, KEYS as u64, "the puts are on level 2: {levels:?}");
         flush_in_halves(&|number| delete(&db, &family, &key(number)));
         let levels = db.family_stats(&family).unwrap().levels;
         assert_eq!(levels[0].entries, 0, "{levels:?}");
-        let left = if vanishes { 0 } else { 20 };
+        let left = if vanishes { 0 } else { puts };
         assert_eq!(levels[1].tombstones, left, "{name}: {levels:?}");
         assert_eq!(totals(&db, &family).0, BOTTOM_ENTRIES + left);
         assert_eq!(values(&db), values_below);
@@ -407,9 +436,10 @@ fn random_history(seed: u64) {
     let mut random = Random::new(seed);
     let mut env = MemoryEnv::new(seed);
     let mut db = open(&env);
+    let comparator = *random.pick(&["memcmp", "reverse_memcmp", "case_insensitive"]);
     let options = FamilyOptions {
         bloom_filter: !random.one_in(3),
-        comparator: (*random.pick(&["memcmp", "reverse_memcmp", "case_insensitive"])).to_owned(),
+        comparator: comparator.to_owned(),
         value_threshold_bytes: *random.pick(&[0, 64]),
         sync: SyncMode::Full,
         ..small()
@@ -431,9 +461,23 @@ fn random_history(seed: u64) {
                 db.delete(&family, &key).unwrap();
                 state.remove(&key);
             }
-            230..375 => {
+            230..370 => {
                 db.single_delete(&family, &key).unwrap();
                 state.remove(&key);
+            }
+            370..375 => {
+                let end = format!("k{:03}", random.below(keys)).into_bytes();
+                let (start, end) = (key.clone().min(end.clone()), key.max(end));
+                // Keys are in lower case; the reverse order alone sorts them differently.
+                let (first, last) = match comparator {
+                    "reverse_memcmp" => (&end, &start),
+                    _ => (&start, &end),
+                };
+                db.delete_range(&family, first, last).unwrap();
+                state.retain(|key, _| match comparator {
+                    "reverse_memcmp" => *key <= start || *key > end,
+                    _ => *key < start || *key >= end,
+                });
             }
             375..380 if snapshots.len() < 3 => {
                 snapshots.push((db.snapshot().unwrap(), state.clone()));

@@ -9,7 +9,7 @@
 mod pick;
 mod shape;
 
-pub use pick::{merge_all, pick_merge};
+pub use pick::{merge_all, merge_range, pick_merge};
 pub use shape::{MergeInput, MergePlan, PolicyOptions, TableShape, TreeShape};
 
 #[cfg(test)]

@@ -68,6 +68,51 @@ pub fn merge_all(
     picker.plan(&levels, picker.last, false)
 }
 
+/// The merge of all tables that hold keys from the first to the second of `range` (both included; `None` is the end of
+/// the order) into one sorted level at the bottom, for manual compaction of a part. `None` when there are none, and
+/// while one of them is busy.
+///
+/// Tables that overlap the chosen ones join them, on every level, until no other table has keys between the smallest
+/// and the largest of them: what stays is then neither above nor below anything that moves.
+#[must_use]
+pub fn merge_range(
+    shape: &TreeShape,
+    options: &PolicyOptions,
+    order: &KeyOrder,
+    range: (Option<&[u8]>, Option<&[u8]>),
+) -> Option<MergePlan> {
+    let picker = Picker::new(shape, options, order);
+    let is_wanted = |table: &&TableShape| {
+        let begins_late = range
+            .1
+            .is_some_and(|end| order.compare(&table.smallest, end).is_gt());
+        let ends_early = range
+            .0
+            .is_some_and(|start| order.compare(&table.largest, start).is_lt());
+        !begins_late && !ends_early
+    };
+    let all = || shape.levels.iter().flatten();
+    let mut hull = Span::hull(all().filter(is_wanted), order)?;
+    let mut count = 0;
+    // Each round adds a table, so there are at most as many rounds as tables.
+    loop {
+        let inside = || all().filter(|table| Span::of(table).overlaps(hull, order));
+        let joined = inside().count();
+        if joined == count {
+            break;
+        }
+        count = joined;
+        hull = Span::hull(inside(), order)?;
+    }
+    let levels: Vec<(usize, Vec<&TableShape>)> = (1..=shape.levels.len())
+        .map(|level| (level, picker.overlapping(level, hull)))
+        .collect();
+    if levels.iter().any(|(_, tables)| any_busy(tables)) {
+        return None;
+    }
+    picker.plan(&levels, picker.last, false)
+}
+
 fn any_busy(tables: &[&TableShape]) -> bool {
     tables.iter().any(|table| table.busy)
 }

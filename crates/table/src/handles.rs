@@ -131,6 +131,16 @@ impl<H> Handles<H> {
         drop(closed);
     }
 
+    /// How many idle handles are kept open.
+    pub fn open_max(&self) -> usize {
+        self.open_max
+    }
+
+    /// The sum of what `of` answers for each open handle.
+    pub fn sum(&self, of: impl Fn(&H) -> usize) -> usize {
+        self.open.load().iter().map(|slot| of(&slot.handle)).sum()
+    }
+
     /// Handles that are open.
     pub fn open_count(&self) -> usize {
         self.open.load().len()

@@ -187,6 +187,18 @@ impl Table {
         TableCursor::new(Arc::clone(self), Arc::clone(cache), cursor_use)
     }
 
+    /// Bytes of the data blocks that may hold keys between `first` and `last`, both included.
+    #[must_use]
+    pub fn bytes_between(&self, first: &[u8], last: &[u8]) -> u64 {
+        let blocks = self.fences.blocks();
+        let start = self.fences.first_at_or_after(&self.order, first);
+        if start >= blocks || self.order.compare(first, last).is_gt() {
+            return 0;
+        }
+        let end = self.fences.first_at_or_after(&self.order, last);
+        self.fences.extent(end.min(blocks - 1)).end - self.fences.extent(start).start
+    }
+
     /// What the table keeps in memory besides cached blocks, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {

@@ -69,6 +69,18 @@ impl TableCache {
         self.tables.forget(file);
     }
 
+    /// Tables that stay open while nobody uses them, at most.
+    #[must_use]
+    pub fn open_max(&self) -> usize {
+        self.tables.open_max()
+    }
+
+    /// Bytes of memory that the filters and fences of open tables take.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.tables.sum(Table::memory_bytes)
+    }
+
     /// Tables open now.
     #[must_use]
     pub fn open_count(&self) -> usize {

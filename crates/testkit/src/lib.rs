@@ -7,6 +7,7 @@
 //! | [`kill`] | a real process killed on a real directory loses no acknowledged transaction |
 //! | [`damage`] | a flipped byte anywhere is an error or harmless, never a wrong answer |
 //! | [`real_data`] | real records survive an import that is killed half way |
+//! | [`isolation`] | transactions see of each other what their levels say |
 //! | [`model`] | the naive model: an ordered map of versions |
 //!
 //! Nothing here sleeps or measures time. All randomness comes from a seed that every failure names.
@@ -14,6 +15,7 @@
 pub mod damage;
 pub mod dump;
 pub mod history;
+pub mod isolation;
 pub mod kill;
 pub mod model;
 pub mod order;

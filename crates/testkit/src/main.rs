@@ -1,5 +1,7 @@
 //! `proof`: shows at full length that Kingtide keeps its promises. Exit code 1 when it does not.
 
+mod proof_isolation;
+
 use std::{
     env,
     io::{self, Write},
@@ -87,6 +89,8 @@ enum Proof {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    #[command(flatten)]
+    Isolation(proof_isolation::IsolationProof),
     /// All of the above but real-data, at the length that changes must pass
     Ci,
     /// The process that `kill-loop` kills
@@ -146,12 +150,14 @@ fn run(proof: Proof, threads: usize) -> Checked {
                 seed,
             })
         }
+        Proof::Isolation(proof) => proof_isolation::run(&proof, threads),
         Proof::Ci => {
             let proofs = [
                 model(1_000_000, 1, None, threads),
                 crash_every_io(0..=u64::MAX, 1, 4, threads),
                 kill_loop(200, 1),
                 corrupt(1, threads),
+                proof_isolation::run_ci(threads),
             ];
             proofs.into_iter().collect()
         }

@@ -7,6 +7,8 @@
 //!
 //! What it does not do: isolation between threads. One thread drives the histories that are compared with it.
 
+mod ranges;
+
 use std::collections::BTreeMap;
 
 use kingtide_base::KeyOrder;
@@ -35,8 +37,10 @@ pub struct ClockSpan {
 pub struct Write {
     /// The family.
     pub family: FamilyNumber,
-    /// The key.
+    /// The key, or the first key of a range that is deleted.
     pub key: Vec<u8>,
+    /// The first key behind the range; `None` for a write of one key.
+    pub end: Option<Vec<u8>>,
     /// The new value; `None` deletes.
     pub value: Option<Vec<u8>>,
     /// Unix seconds at which the value expires; 0 or less for never.
@@ -150,6 +154,8 @@ fn judge_expiry(value: Option<&[u8]>, expires_at: i64, clock: ClockSpan) -> Expe
 struct ModelFamily {
     order: KeyOrder,
     keys: BTreeMap<OrderedKey, Vec<Version>>,
+    /// Oldest first.
+    deleted: Vec<ranges::DeletedRange>,
 }
 
 impl ModelFamily {
@@ -212,6 +218,7 @@ impl Model {
         let family = ModelFamily {
             order: key_order(comparator),
             keys: BTreeMap::new(),
+            deleted: Vec::new(),
         };
         self.add(name, family)
     }
@@ -244,6 +251,11 @@ impl Model {
             let Some(family) = self.families.get_mut(&write.family) else {
                 continue;
             };
+            if let Some(end) = &write.end {
+                let keys = family.delete_range(commit, &write.key, end);
+                touched.extend(keys.into_iter().map(|key| (write.family, key)));
+                continue;
+            }
             let key = OrderedKey::new(&family.order, &write.key);
             let version = Version {
                 commit,
@@ -261,22 +273,25 @@ impl Model {
         commit
     }
 
-    /// The commit that wrote `key` last; 0 when none did.
+    /// The commit that wrote `key` last, or deleted a range with it; 0 when none did.
     #[must_use]
     pub fn written_at(&self, family: FamilyNumber, key: &[u8]) -> u64 {
-        self.families
-            .get(&family)
-            .and_then(|model| model.newest(&OrderedKey::new(&model.order, key), u64::MAX))
-            .map_or(0, |version| version.commit)
+        self.families.get(&family).map_or(0, |model| {
+            let key = OrderedKey::new(&model.order, key);
+            let version = model.newest(&key, u64::MAX);
+            let written = version.map_or(0, |version| version.commit);
+            written.max(model.range_deleted_at(&key))
+        })
     }
 
     /// The newest commit that wrote to `family`; 0 when none did.
     #[must_use]
     pub fn last_commit_of(&self, family: FamilyNumber) -> u64 {
         let newest = |versions: &Vec<Version>| versions.last().map_or(0, |version| version.commit);
-        self.families.get(&family).map_or(0, |model| {
+        let of_keys = self.families.get(&family).map_or(0, |model| {
             model.keys.values().map(newest).max().unwrap_or(0)
-        })
+        });
+        of_keys.max(self.last_range_of(family))
     }
 
     /// What a read of `key` at commit `at` must answer.
@@ -307,6 +322,10 @@ impl Model {
             }
         }
         for write in writes.iter().filter(|write| write.family == family) {
+            if write.end.is_some() {
+                visible.retain(|key, _| !write.concerns(&model.order, &key.bytes));
+                continue;
+            }
             let version = Version {
                 commit: u64::MAX,
                 value: write.value.clone(),
@@ -418,6 +437,9 @@ impl Model {
     fn undo(&mut self) -> Vec<(FamilyNumber, OrderedKey)> {
         let commit = self.last_commit();
         let touched = self.commits.pop().unwrap_or_default();
+        for family in self.families.values_mut() {
+            family.deleted.retain(|range| range.commit != commit);
+        }
         for (number, key) in &touched {
             let Some(family) = self.families.get_mut(number) else {
                 continue;

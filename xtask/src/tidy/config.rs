@@ -69,7 +69,7 @@ pub const MODULE_LAYERS: &[&[&str]] = &[
     &["family"],
     &["snapshot", "read", "files"],
     &["write"],
-    &["engine", "output", "flush", "compaction", "vlog"],
+    &["engine", "output", "flush", "compaction", "vlog", "backup"],
     &["txn", "background"],
     &["db", "stats"],
 ];

@@ -60,7 +60,7 @@ pub(crate) fn print_stats(db: &Db, family: Option<&str>, output: &mut Output) ->
             size(family.memtable_bytes as u64),
             String::new(),
             family.memtable_entries.to_string(),
-            String::new(),
+            family.memtable_tombstones.to_string(),
         ]);
         for level in &family.levels {
             table.add_row(vec![
@@ -77,41 +77,62 @@ pub(crate) fn print_stats(db: &Db, family: Option<&str>, output: &mut Output) ->
     output.line(&table.to_string())
 }
 
-fn counters(stats: &Stats) -> [(&'static str, String); 11] {
-    let lookups = stats.cache_hits + stats.cache_misses;
-    let hit_share = 100.0 * stats.cache_hits as f64 / lookups.max(1) as f64;
-    [
+fn counters(stats: &Stats) -> Vec<(&'static str, String)> {
+    let (cache, memory) = (&stats.cache, &stats.memory);
+    let lookups = cache.hits + cache.misses;
+    let hit_share = 100.0 * cache.hit_rate();
+    let log = format!(
+        "{} in {} segments",
+        size(stats.log_bytes),
+        stats.log_segments
+    );
+    let disk_free = stats.disk_free_bytes.map_or("unknown".into(), size);
+    vec![
         ("sequence number", stats.sequence.to_string()),
         (
-            "log",
-            format!(
-                "{} in {} segments",
-                size(stats.log_bytes),
-                stats.log_segments
-            ),
+            "tables",
+            format!("{}, {}", stats.tables, size(stats.data_bytes)),
         ),
+        ("log", log),
         ("log written", size(stats.log_bytes_written)),
         ("log syncs", stats.log_syncs.to_string()),
         ("commits", stats.commits.to_string()),
+        ("user bytes written", size(stats.user_bytes_written)),
+        (
+            "memory",
+            format!(
+                "{}; memtables {} of {}",
+                size(memory.total_bytes()),
+                size(memory.memtable_bytes),
+                size(memory.limit_bytes)
+            ),
+        ),
         (
             "block cache",
             format!(
                 "{} of {}",
-                size(stats.cache_bytes as u64),
-                size(stats.cache_capacity_bytes as u64)
+                size(cache.bytes as u64),
+                size(cache.capacity_bytes as u64)
             ),
         ),
         (
             "cache hits",
-            format!("{} of {lookups} ({hit_share:.1} %)", stats.cache_hits),
+            format!("{} of {lookups} ({hit_share:.1} %)", cache.hits),
         ),
         ("open tables", stats.open_tables.to_string()),
         (
             "flushes, merges",
             format!("{}, {}", stats.flushes, stats.merges),
         ),
-        ("tables written", size(stats.table_bytes_written)),
+        ("flushes wrote", size(stats.flush_bytes_written)),
+        ("merges read", size(stats.merge_bytes_read)),
+        ("merges wrote", size(stats.merge_bytes_written)),
+        (
+            "write amplification",
+            format!("{:.2}", stats.write_amplification()),
+        ),
         ("write stalls", stats.write_stalls.to_string()),
+        ("free on the device", disk_free),
     ]
 }
 
@@ -123,16 +144,27 @@ fn stats_json(stats: &Stats) -> Value {
         "log_bytes_written": stats.log_bytes_written,
         "log_syncs": stats.log_syncs,
         "commits": stats.commits,
-        "cache_bytes": stats.cache_bytes,
-        "cache_capacity_bytes": stats.cache_capacity_bytes,
-        "cache_hits": stats.cache_hits,
-        "cache_misses": stats.cache_misses,
+        "user_bytes_written": stats.user_bytes_written,
+        "tables": stats.tables,
+        "data_bytes": stats.data_bytes,
+        "memory": memory_json(stats),
+        "cache": cache_json(stats),
         "open_tables": stats.open_tables,
+        "open_tables_max": stats.open_tables_max,
+        "sealed_memtables": stats.sealed_memtables,
+        "flushes_queued": stats.flushes_queued,
+        "flushes_running": stats.flushes_running,
+        "merges_queued": stats.merges_queued,
+        "merges_running": stats.merges_running,
         "flushes": stats.flushes,
+        "flush_bytes_written": stats.flush_bytes_written,
         "merges": stats.merges,
-        "table_bytes_written": stats.table_bytes_written,
+        "merge_bytes_read": stats.merge_bytes_read,
+        "merge_bytes_written": stats.merge_bytes_written,
+        "write_amplification": stats.write_amplification(),
         "write_stalls": stats.write_stalls,
         "snapshots": stats.snapshots.iter().map(snapshot_json).collect::<Vec<_>>(),
+        "disk_free_bytes": stats.disk_free_bytes,
         "families": stats.families.iter().map(family_json).collect::<Vec<_>>(),
     })
 }
@@ -145,12 +177,57 @@ fn snapshot_json(snapshot: &SnapshotStats) -> Value {
     })
 }
 
+fn memory_json(stats: &Stats) -> Value {
+    let memory = &stats.memory;
+    json!({
+        "total_bytes": memory.total_bytes(),
+        "memtable_bytes": memory.memtable_bytes,
+        "cache_bytes": memory.cache_bytes,
+        "table_bytes": memory.table_bytes,
+        "transaction_bytes": memory.transaction_bytes,
+        "limit_bytes": memory.limit_bytes,
+        "pressure": format!("{:?}", memory.pressure).to_lowercase(),
+    })
+}
+
+fn cache_json(stats: &Stats) -> Value {
+    let cache = &stats.cache;
+    json!({
+        "enabled": cache.enabled,
+        "entries": cache.entries,
+        "bytes": cache.bytes,
+        "capacity_bytes": cache.capacity_bytes,
+        "hits": cache.hits,
+        "misses": cache.misses,
+        "hit_rate": cache.hit_rate(),
+        "shards": cache.shards,
+    })
+}
+
 fn family_json(family: &FamilyStats) -> Value {
     json!({
         "name": family.name,
         "memtable_bytes": family.memtable_bytes,
         "memtable_entries": family.memtable_entries,
+        "memtable_tombstones": family.memtable_tombstones,
         "sealed_memtables": family.sealed_memtables,
+        "entries": family.entries,
+        "tombstones": family.tombstones,
+        "keys_estimate": family.keys_estimate,
+        "data_bytes": family.data_bytes,
+        "key_bytes_average": family.key_bytes_average,
+        "value_bytes_average": family.value_bytes_average,
+        "read_amplification": family.read_amplification,
+        "tombstone_density_max": family.tombstone_density_max,
+        "tombstone_density_max_level": family.tombstone_density_max_level,
+        "user_bytes_written": family.user_bytes_written,
+        "log_bytes_written": family.log_bytes_written,
+        "flushes": family.flushes,
+        "flush_bytes_written": family.flush_bytes_written,
+        "merges": family.merges,
+        "merge_bytes_read": family.merge_bytes_read,
+        "merge_bytes_written": family.merge_bytes_written,
+        "write_amplification": family.write_amplification(),
         "levels": family.levels.iter().map(level_json).collect::<Vec<_>>(),
     })
 }
@@ -177,7 +254,7 @@ pub(super) fn verify(at: &Directory, output: &mut Output) -> Result<()> {
     print_verdict(&report?, output)
 }
 
-fn print_verdict(report: &VerifyReport, output: &mut Output) -> Result<()> {
+pub(super) fn print_verdict(report: &VerifyReport, output: &mut Output) -> Result<()> {
     if output.json {
         output.object(&json!({
             "files": report.files,

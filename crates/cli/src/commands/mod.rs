@@ -1,10 +1,12 @@
 //! One file per command, and what they share: opening a database, keys from the command line.
 
+mod backup;
 mod bench;
 mod export;
 mod generate;
 mod import;
 mod inspect;
+mod maintain;
 pub(crate) mod point;
 pub(crate) mod scan;
 
@@ -40,6 +42,10 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Result<()> {
         Command::Export(args) => export::run(&args, global, output),
         Command::Stats(at) => inspect::stats(&at, global, output),
         Command::Verify(at) => inspect::verify(&at, output),
+        Command::Backup(args) => backup::backup(&args, output),
+        Command::Restore(args) => backup::restore(&args, output),
+        Command::Compact(args) => maintain::compact(&args, global, output),
+        Command::Purge(at) => maintain::purge(&at, global, output),
         Command::Families(at) => inspect::families(&at, output),
         Command::Bench(args) => bench::run(&args, global, output),
         Command::Completions { shell } => generate::completions(shell, output),

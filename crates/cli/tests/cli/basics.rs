@@ -115,11 +115,50 @@ fn stats_and_verify_describe_a_whole_database() {
     let stats = run_well(&["stats", &db]);
     assert!(stats.text().contains("sequence number"), "{stats:?}");
     let object = &run_well(&["stats", &db, "--json"]).objects()[0];
-    assert_eq!(object["families"][0]["name"], "default");
+    let family = &object["families"][0];
+    assert_eq!(family["name"], "default");
+    assert_eq!(
+        (&family["entries"], &family["keys_estimate"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(object["tables"], 1);
+    for number in ["write_amplification", "merge_bytes_read", "disk_free_bytes"] {
+        assert!(object.get(number).is_some(), "{number}: {object}");
+    }
+    assert_eq!(object["cache"]["enabled"], true);
+    assert_eq!(object["memory"]["pressure"], "normal");
     assert!(run_well(&["verify", &db]).text().starts_with("whole: "));
     assert_eq!(run_well(&["verify", &db, "-q"]).text(), "");
     let object = &run_well(&["verify", &db, "--json"]).objects()[0];
     assert_eq!(object["damages"], json!([]));
+}
+
+#[test]
+fn compact_and_purge_drop_what_is_dead() {
+    let place = Place::new();
+    let db = place.db();
+    for key in ["a", "b", "c"] {
+        run_well(&["put", &db, key, "v"]);
+        run_well(&["put", &db, "-f", "other", key, "v"]);
+    }
+    let entries = |arguments: &[&str]| {
+        run_well(arguments);
+        let object = &run_well(&["stats", &db, "--json"]).objects()[0];
+        let of = |index: usize| object["families"][index]["entries"].as_u64();
+        (of(0), of(1))
+    };
+    assert_eq!(entries(&["delete", &db, "a"]), (Some(4), Some(3)));
+    let range = ["compact", &db, "--from", "a", "--to", "b"];
+    assert_eq!(entries(&range), (Some(2), Some(3)));
+    assert_eq!(entries(&["delete", &db, "b"]), (Some(3), Some(3)));
+    assert_eq!(entries(&["compact", &db]), (Some(1), Some(3)));
+    run_well(&["delete", &db, "-f", "other", "a"]);
+    assert_eq!(entries(&["purge", &db]), (Some(1), Some(2)));
+    let summary = &run_well(&["purge", &db, "-f", "other", "--json"]).objects()[0];
+    assert!(summary["bytes_after"].is_u64(), "{summary}");
+    run_badly(&["compact", &db, "-f", "none"], "none");
+    run_badly(&["compact", &db, "--from", ""], "one byte");
+    run_badly(&["purge", &place.argument("missing")], "missing");
 }
 
 #[test]

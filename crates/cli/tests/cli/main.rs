@@ -2,6 +2,7 @@
 
 mod harness;
 
+mod backup;
 mod basics;
 mod bench;
 mod files;

@@ -31,7 +31,7 @@ pub(super) struct Writer {
     /// The list that takes entries: the youngest of the sources that are lists.
     list: Arc<SkipList>,
     /// The place of the last mark.
-    marked: EntryOffset,
+    pub(super) marked: EntryOffset,
 }
 
 impl Writer {

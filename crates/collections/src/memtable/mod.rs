@@ -20,11 +20,13 @@
 //! | `insert` | from operations to published entries |
 //! | `sources` | the list of runs and skip lists, growing while it is read |
 //! | `cursor` | walking one source |
+//! | `estimate` | how many keys, and how many entries of a range |
 //! | `merge` | which sources to merge, and the exchange |
 //! | `ranges` | range tombstones: a chain through the arena, and the fragments that readers share |
 
 mod arrivals;
 mod cursor;
+mod estimate;
 mod insert;
 mod merge;
 mod ranges;
@@ -90,8 +92,8 @@ pub struct Memtable {
     arena: Arc<Arena>,
     index: Option<HashIndex>,
     sources: SourceList,
-    marks: Marks,
     ranges: RangeDeletes,
+    marks: Marks,
     writer: Mutex<Writer>,
     /// Held by whoever merges, so that there is one.
     merging: Mutex<()>,

@@ -5,8 +5,9 @@
 //! memtable without range deletes costs a reader one load.
 //!
 //! Readers share a *view*: the fragments of all tombstones up to one of them, each with its newest number alone. What came
-//! later is looked at one by one, newest first, so the first that covers the key is the answer. When that tail is long, a
-//! reader makes a new view of the old one and the tail. A snapshot older than the newest tombstone over its key walks
+//! later is looked at one by one, newest first, so the first that covers the key is the answer. When that tail is long,
+//! whoever commits next makes a new view of the old one and the tail, outside the commit's critical section; a reader
+//! that wants fragments makes one too. A snapshot older than the newest tombstone over its key walks
 //! the rest of the chain.
 //!
 //! It deliberately keeps one number for each fragment: nested tombstones (a queue that is cut off at its front again and
@@ -42,7 +43,7 @@ pub(super) struct RangeDeletes {
     /// The newest tombstone; 0 when there is none.
     newest: AtomicU32,
     view: Shared<View>,
-    /// Held by the one reader that makes a view.
+    /// Held by the one who makes a view.
     building: Mutex<()>,
 }
 
@@ -118,7 +119,6 @@ impl RangeDeletes {
         snapshot: SeqNo,
     ) -> SeqNo {
         let view = self.view.get();
-        let mut tail = 0;
         for (offset, tombstone) in chain(arena, newest) {
             if offset <= view.through {
                 break;
@@ -126,10 +126,6 @@ impl RangeDeletes {
             if tombstone.sequence <= snapshot && covers(order, &tombstone, key) {
                 return tombstone.sequence;
             }
-            tail += 1;
-        }
-        if tail > TAIL_MIN.max(2 * view.tombstones.isqrt()) {
-            self.try_renew(newest, arena, order);
         }
         let cover = match view.fragments.find(order, key) {
             None => return SeqNo::ZERO,
@@ -162,6 +158,17 @@ impl RangeDeletes {
             .map(|(_, tombstone)| tombstone)
             .filter(|tombstone| tombstone.sequence <= snapshot);
         Some(Arc::new(Fragments::build(order, visible, &[SeqNo::MAX])))
+    }
+
+    /// As [`Memtable::tidy_ranges`].
+    fn tidy(&self, arena: &Arena, order: &KeyOrder) {
+        let Some(newest) = self.newest() else { return };
+        let view = self.view.get();
+        let tail = chain(arena, newest).take_while(|(offset, _)| *offset > view.through);
+        let tail_max = TAIL_MIN.max(2 * view.tombstones.isqrt());
+        if tail.take(tail_max + 1).count() > tail_max {
+            self.try_renew(newest, arena, order);
+        }
     }
 
     /// Makes a view up to `newest`, unless someone else is at it or one is there.
@@ -224,11 +231,19 @@ impl Memtable {
     ) -> Result<(), Full> {
         let mut writer = self.writer.lock();
         debug_assert!(sequence >= self.largest_sequence());
+        let start = writer.arena.tail();
         let count = self.ranges.append(&mut writer.arena, sequence, ranges)?;
         if count > 0 {
+            self.marks.note(&mut writer.marked, sequence, start);
             self.count(sequence, count);
         }
         Ok(())
+    }
+
+    /// Makes range deletes quick to look up when many have come since the last time. To be called after
+    /// [`Memtable::delete_ranges`], outside the commit's critical section: it allocates.
+    pub fn tidy_ranges(&self) {
+        self.ranges.tidy(&self.arena, &self.order);
     }
 
     /// True when ranges were deleted.

@@ -62,6 +62,11 @@ impl Directory for FaultyDirectory {
         self.inner.remove(name)
     }
 
+    fn remove_directory(&self, name: &str) -> io::Result<()> {
+        self.rules.check(Operation::Remove, Name::Plain(name))?;
+        self.inner.remove_directory(name)
+    }
+
     fn link(&self, name: &str, target: &dyn Directory, to: &str) -> io::Result<()> {
         self.rules.check(Operation::Link, Name::Either(name, to))?;
         let any: &dyn Any = target;

@@ -13,7 +13,13 @@ mod directory;
 mod file;
 mod rules;
 
-use std::{collections::BTreeMap, io, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use self::directory::FaultyDirectory;
 pub use self::rules::{Fault, Operation, ReadRule, Rule, Times};
@@ -70,6 +76,10 @@ impl Env for FaultyEnv {
         )))
     }
 
+    fn canonical_path(&self, path: &Path) -> io::Result<PathBuf> {
+        self.inner.canonical_path(path)
+    }
+
     fn unix_micros(&self) -> u64 {
         self.inner.unix_micros()
     }
@@ -96,6 +106,10 @@ impl Env for FaultyEnv {
 
     fn parallelism(&self) -> usize {
         self.inner.parallelism()
+    }
+
+    fn open_files_max(&self) -> Option<u64> {
+        self.inner.open_files_max()
     }
 }
 

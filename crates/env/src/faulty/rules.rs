@@ -21,7 +21,7 @@ pub enum Operation {
     Sync,
     /// [`crate::Directory::rename`]; either name matches.
     Rename,
-    /// [`crate::Directory::remove`].
+    /// [`crate::Directory::remove`] and [`crate::Directory::remove_directory`].
     Remove,
     /// [`crate::Directory::link`]; either name matches.
     Link,

@@ -151,6 +151,21 @@ impl Directory for MemoryDirectory {
         Ok(())
     }
 
+    fn remove_directory(&self, name: &str) -> io::Result<()> {
+        check_name(name)?;
+        let mut state = self.world.state.lock();
+        state.begin(Access::Mutate)?;
+        let node = find(&state, self.node, name)?.ok_or_else(no_such_file)?;
+        let below = state.tree.names(node).ok_or(io::ErrorKind::NotADirectory)?;
+        if below.iter().next().is_some() {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        let names = state.tree.names_mut(self.node).ok_or_else(no_such_file)?;
+        // The node stays: a power cut may bring the name back, and handles keep working.
+        names.unbind(name);
+        Ok(())
+    }
+
     fn link(&self, name: &str, target: &dyn Directory, to: &str) -> io::Result<()> {
         check_name(name)?;
         check_name(to)?;

@@ -265,6 +265,17 @@ impl Env for MemoryEnv {
         )))
     }
 
+    fn canonical_path(&self, path: &Path) -> io::Result<PathBuf> {
+        let components = components_of(path)?;
+        let mut state = self.world.state.lock();
+        state.begin(Access::Observe)?;
+        let mut node = ROOT;
+        for name in &components {
+            node = find(&state, node, name)?.ok_or_else(state::no_such_file)?;
+        }
+        Ok(Path::new("/").join(components.iter().collect::<PathBuf>()))
+    }
+
     fn unix_micros(&self) -> u64 {
         let elapsed_micros = self.world.clock_nanos.load(Ordering::SeqCst) / 1_000;
         self.world.unix_start_micros.saturating_add(elapsed_micros)

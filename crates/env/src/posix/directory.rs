@@ -150,6 +150,11 @@ impl Directory for PosixDirectory {
         system::unlink_at(self.handle.as_fd(), &system::c_name(name)?)
     }
 
+    fn remove_directory(&self, name: &str) -> io::Result<()> {
+        check_name(name)?;
+        system::remove_directory_at(self.handle.as_fd(), &system::c_name(name)?)
+    }
+
     fn link(&self, name: &str, target: &dyn Directory, to: &str) -> io::Result<()> {
         check_name(name)?;
         check_name(to)?;

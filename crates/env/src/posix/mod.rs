@@ -22,7 +22,7 @@ use std::{
     fs,
     hash::{BuildHasher, Hasher, RandomState},
     io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -65,6 +65,10 @@ impl Env for PosixEnv {
             create,
             self.mapping,
         )?))
+    }
+
+    fn canonical_path(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::canonicalize(path)
     }
 
     fn unix_micros(&self) -> u64 {
@@ -111,6 +115,33 @@ impl Env for PosixEnv {
     fn parallelism(&self) -> usize {
         thread::available_parallelism().map_or(1, usize::from)
     }
+
+    fn open_files_max(&self) -> Option<u64> {
+        let (soft, _) = system::open_files_limit().ok()?;
+        (soft != u64::MAX).then_some(soft)
+    }
+}
+
+/// Raises the number of files that this process may have open to `desired`, as far as the system lets it, and answers the
+/// number in force then. It is never lowered; 0 or less only asks. -1 when the system does not answer.
+#[must_use]
+pub fn raise_open_file_limit(desired: i64) -> i64 {
+    let Ok((soft, hard)) = system::open_files_limit() else {
+        return -1;
+    };
+    let wanted = u64::try_from(desired).unwrap_or(0);
+    let mut in_force = soft;
+    if wanted > soft {
+        // Only the privileged may raise the hard limit; everybody may go up to it.
+        let attempts = [(wanted, hard.max(wanted)), (wanted.min(hard), hard)];
+        if let Some((raised, _)) = attempts
+            .into_iter()
+            .find(|(soft, hard)| system::set_open_files_limit(*soft, *hard).is_ok())
+        {
+            in_force = raised.max(soft);
+        }
+    }
+    i64::try_from(in_force).unwrap_or(i64::MAX)
 }
 
 /// The number that Linux draws at each start, a UUID in text.

@@ -75,6 +75,15 @@ pub(super) fn unlink_at(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<()
     .map(drop)
 }
 
+/// Removes an empty directory.
+pub(super) fn remove_directory_at(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    retry(|| {
+        // SAFETY: `name` is zero-terminated and `directory` is open, both for the duration of the call.
+        unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), libc::AT_REMOVEDIR) }
+    })
+    .map(drop)
+}
+
 /// Gives a file a second name; a link is linked, not what it points to.
 pub(super) fn link_at(
     directory: BorrowedFd<'_>,
@@ -212,6 +221,39 @@ pub(super) fn available_bytes(handle: BorrowedFd<'_>) -> io::Result<u64> {
         reason = "the types of these fields differ between systems"
     )]
     Ok((status.f_bavail as u64).saturating_mul(status.f_frsize as u64))
+}
+
+/// The soft and the hard limit of open files of this process; the largest number is none.
+pub(super) fn open_files_limit() -> io::Result<(u64, u64)> {
+    let mut limit = MaybeUninit::<libc::rlimit>::uninit();
+    retry(|| {
+        // SAFETY: `limit` is writable memory of the right size.
+        unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, limit.as_mut_ptr()) }
+    })?;
+    // SAFETY: `getrlimit` succeeded, so it has filled the structure.
+    let limit = unsafe { limit.assume_init() };
+    let number = |limit: libc::rlim_t| match limit {
+        libc::RLIM_INFINITY => u64::MAX,
+        limit => limit,
+    };
+    Ok((number(limit.rlim_cur), number(limit.rlim_max)))
+}
+
+/// Sets both limits of open files of this process.
+pub(super) fn set_open_files_limit(soft: u64, hard: u64) -> io::Result<()> {
+    let number = |limit: u64| match limit {
+        u64::MAX => libc::RLIM_INFINITY,
+        limit => limit,
+    };
+    let limit = libc::rlimit {
+        rlim_cur: number(soft),
+        rlim_max: number(hard),
+    };
+    retry(|| {
+        // SAFETY: `limit` is a whole structure that lives for the duration of the call.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }
+    })
+    .map(drop)
 }
 
 /// The magic number of the file system of `handle`.

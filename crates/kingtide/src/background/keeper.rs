@@ -1,28 +1,37 @@
 //! The log's keeper: one thread that keeps the tail supplied, so that writers never wait for the file system.
 //!
 //! It is nudged when the tail comes near the end of its window or segment, and when an interval sync falls due; when
-//! the log has been quiet for a while it leaves a durable mark in it and gives back spare segments.
+//! the log has been quiet for a while it leaves a durable mark in it and gives back spare segments; when the quiet lasts,
+//! it sees to it that deleted keys give their room back and that the log is as short as it can be.
 
 use std::{sync::Weak, time::Duration};
 
 use kingtide_base::Lsn;
 use kingtide_env::Env;
 
+use super::scheduler::Background;
 use crate::{engine::Engine, write::Pipeline};
 
 /// How long the log must be quiet before it counts as idle.
 const QUIET: Duration = Duration::from_millis(100);
 /// How often an idle keeper looks around.
 const IDLE_PERIOD: Duration = Duration::from_secs(5);
+/// How long the log must be idle before the database rests.
+const IDLE_NANOS: u64 = IDLE_PERIOD.as_nanos() as u64;
 /// Log bytes, as a multiple of a family's write buffer, at which the family that holds the log back is flushed.
 const LOG_BUFFERS_MAX: u64 = 4;
 /// Log bytes that are always allowed.
 const LOG_BYTES_ALLOWED: u64 = 256 << 20;
 
 /// Runs until the signal is stopped.
-pub(super) fn run(pipeline: &Pipeline, env: &dyn Env, engine: &Weak<Engine>) {
+pub(super) fn run(
+    pipeline: &Pipeline,
+    env: &dyn Env,
+    (engine, background): (&Weak<Engine>, &Background),
+) {
     let mut seen = Lsn::ZERO;
     let mut is_idle = false;
+    let mut idle_since = 0;
     loop {
         supply(pipeline);
         if let Some(due) = pipeline.keeper.sync_due()
@@ -35,6 +44,7 @@ pub(super) fn run(pipeline: &Pipeline, env: &dyn Env, engine: &Weak<Engine>) {
         let position = pipeline.order.lock().log.tail.position();
         if position == seen && !is_idle {
             is_idle = true;
+            idle_since = env.monotonic_nanos();
             settle(pipeline, engine);
             // The mark itself moves the tail.
             seen = pipeline.order.lock().log.tail.position();
@@ -42,6 +52,8 @@ pub(super) fn run(pipeline: &Pipeline, env: &dyn Env, engine: &Weak<Engine>) {
             is_idle = false;
             seen = position;
             relieve(engine);
+        } else if env.monotonic_nanos().saturating_sub(idle_since) >= IDLE_NANOS {
+            rest(engine, background);
         }
         pipeline.keeper.set_idle(is_idle);
         let timeout = match pipeline.keeper.sync_due() {
@@ -55,8 +67,9 @@ pub(super) fn run(pipeline: &Pipeline, env: &dyn Env, engine: &Weak<Engine>) {
     }
 }
 
-/// Prepares windows and a blank.
+/// Looks how much room is left, and prepares windows and a blank.
 fn supply(pipeline: &Pipeline) {
+    pipeline.disk.look();
     loop {
         let claimed = pipeline.order.lock().log.tail.claim_window();
         match claimed {
@@ -80,6 +93,15 @@ fn settle(pipeline: &Pipeline, engine: &Weak<Engine>) {
     }
 }
 
+/// The log has been idle for long: deleted keys give their room back, and the log's room is given back once everything is
+/// in tables. What fails is tried again later.
+fn rest(engine: &Weak<Engine>, background: &Background) {
+    if let Some(engine) = engine.upgrade() {
+        background.schedule_settling(&engine);
+        let _ = engine.shrink_log();
+    }
+}
+
 /// Flushes the family that holds the log back, when the log has grown long.
 fn relieve(engine: &Weak<Engine>) {
     let Some(engine) = engine.upgrade() else {
@@ -90,9 +112,11 @@ fn relieve(engine: &Weak<Engine>) {
         return;
     }
     let Some(holder) = engine.log_needed(None).holder else {
+        // No memtable does. What fails is tried again as the log grows.
+        let _ = engine.advance_log();
         return;
     };
-    let buffer_bytes = holder.options.write_buffer_bytes as u64;
+    let buffer_bytes = holder.options().write_buffer_bytes as u64;
     let current = holder.load_full();
     if bytes >= buffer_bytes.saturating_mul(LOG_BUFFERS_MAX) && current.sealed.is_empty() {
         engine.pipeline.try_rotate(&holder, &current.active);

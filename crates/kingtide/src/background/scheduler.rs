@@ -1,4 +1,7 @@
 //! What waits to be done. One queue per kind of work, families in it at most once; a pool of threads per kind.
+//!
+//! A caller that merges by hand first [holds](Background::hold_merges) the merges of the family: those that run end,
+//! others wait in their queue. Merges can be cancelled for the rest of the opening; flushes cannot.
 
 use std::{
     collections::VecDeque,
@@ -6,9 +9,13 @@ use std::{
     time::Duration,
 };
 
+use kingtide_base::FamilyId;
 use kingtide_env::{
     JoinHandle,
-    sync::{Condvar, Mutex},
+    sync::{
+        Condvar, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use super::keeper;
@@ -33,16 +40,22 @@ pub(crate) enum Task {
     Flush,
     /// Merge tables as the policy wants.
     Merge,
+    /// Merge a family with many tombstones to the bottom.
+    Settle,
     /// Merge the runs of the active memtable.
     MergeRuns,
 }
 
 #[derive(Default)]
-struct Queues {
+pub(super) struct Queues {
     flush: VecDeque<Arc<Family>>,
     merge: VecDeque<Arc<Family>>,
+    settle: VecDeque<Arc<Family>>,
     merge_runs: VecDeque<Arc<Family>>,
-    running: usize,
+    /// What is being done, in no order.
+    running: Vec<(Task, FamilyId)>,
+    /// Families that are merged by hand: their queued merges wait.
+    held: Vec<FamilyId>,
     is_stopping: bool,
     /// The last background failure since the last success, for callers that wait for work to be done.
     failure: Option<(ErrorKind, Arc<str>)>,
@@ -53,12 +66,83 @@ impl Queues {
         match task {
             Task::Flush => &mut self.flush,
             Task::Merge => &mut self.merge,
+            Task::Settle => &mut self.settle,
             Task::MergeRuns => &mut self.merge_runs,
         }
     }
 
+    /// Takes out the next piece of work of this kind.
+    fn take(&mut self, task: Task) -> Option<Arc<Family>> {
+        let held = std::mem::take(&mut self.held);
+        let queue = self.queue(task);
+        let may_run = |family: &Arc<Family>| task != Task::Merge || !held.contains(&family.id);
+        let index = queue.iter().position(may_run);
+        let family = index.and_then(|index| queue.remove(index));
+        self.held = held;
+        family
+    }
+
+    pub(super) fn is_running(&self, task: Task, family: FamilyId) -> bool {
+        self.running.contains(&(task, family))
+    }
+
+    pub(super) fn end(&mut self, task: Task, family: FamilyId) {
+        let ended = (task, family);
+        if let Some(index) = self.running.iter().position(|running| *running == ended) {
+            self.running.swap_remove(index);
+        }
+    }
+
+    pub(super) fn begin(&mut self, task: Task, family: FamilyId) {
+        self.running.push((task, family));
+    }
+
+    pub(super) fn is_held(&self, family: FamilyId) -> bool {
+        self.held.contains(&family)
+    }
+
+    pub(super) fn hold(&mut self, family: FamilyId) {
+        self.held.push(family);
+    }
+
+    pub(super) fn release(&mut self, family: FamilyId) {
+        self.held.retain(|held| *held != family);
+    }
+
+    pub(super) fn forget_merges(&mut self) {
+        self.merge.clear();
+        self.settle.clear();
+    }
+
+    /// True while such work on the family is queued or running.
+    pub(super) fn is_busy(&self, task: Task, family: FamilyId) -> bool {
+        let queue = match task {
+            Task::Flush => &self.flush,
+            Task::Merge => &self.merge,
+            Task::Settle => &self.settle,
+            Task::MergeRuns => &self.merge_runs,
+        };
+        self.is_running(task, family) || queue.iter().any(|queued| queued.id == family)
+    }
+
+    pub(super) fn counts(&self) -> WorkCounts {
+        let running = |task| {
+            self.running
+                .iter()
+                .filter(|(kind, _)| *kind == task)
+                .count()
+        };
+        WorkCounts {
+            flushes_queued: self.flush.len(),
+            merges_queued: self.merge.len() + self.settle.len(),
+            flushes_running: running(Task::Flush),
+            merges_running: running(Task::Merge),
+        }
+    }
+
     fn is_idle(&self) -> bool {
-        self.running == 0 && self.flush.is_empty() && self.merge.is_empty()
+        let queues = [&self.flush, &self.merge, &self.settle];
+        self.running.is_empty() && queues.iter().all(|queue| queue.is_empty())
     }
 }
 
@@ -68,6 +152,17 @@ pub(crate) struct Background {
     work: Condvar,
     idle: Condvar,
     threads: Mutex<Vec<JoinHandle>>,
+    /// Set by a cancellation and by a stop: merges end at their next checkpoint.
+    pub(super) stops_merges: AtomicBool,
+}
+
+/// How much waits and runs, all families together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WorkCounts {
+    pub(crate) flushes_queued: usize,
+    pub(crate) merges_queued: usize,
+    pub(crate) flushes_running: usize,
+    pub(crate) merges_running: usize,
 }
 
 impl Background {
@@ -78,7 +173,23 @@ impl Background {
             work: Condvar::new(),
             idle: Condvar::new(),
             threads: Mutex::default(),
+            stops_merges: AtomicBool::new(false),
         })
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock()
+    }
+
+    /// Waits until some work ends or something else of interest happens.
+    pub(super) fn wait<'a>(&self, queues: MutexGuard<'a, Queues>) -> MutexGuard<'a, Queues> {
+        self.idle.wait(queues)
+    }
+
+    /// Something of interest happened.
+    pub(super) fn notify(&self) {
+        self.work.notify_all();
+        self.idle.notify_all();
     }
 
     /// Starts the threads for `engine`.
@@ -100,12 +211,18 @@ impl Background {
             )?;
         }
         for index in 0..mergers {
-            self.spawn(engine, &format!("kt-merge-{index}"), &[Task::Merge])?;
+            self.spawn(
+                engine,
+                &format!("kt-merge-{index}"),
+                &[Task::Merge, Task::Settle],
+            )?;
         }
         let keeper_engine = Arc::downgrade(engine);
+        let background = Arc::clone(self);
         let pipeline = Arc::clone(&engine.pipeline);
         let env = Arc::clone(&engine.env);
-        let body = Box::new(move || keeper::run(&pipeline, env.as_ref(), &keeper_engine));
+        let body =
+            Box::new(move || keeper::run(&pipeline, env.as_ref(), (&keeper_engine, &background)));
         self.keep(engine.env.spawn("kt-log", body))
     }
 
@@ -137,6 +254,9 @@ impl Background {
 
     /// Asks for work on `family`.
     pub(crate) fn schedule(&self, task: Task, family: &Arc<Family>) {
+        if matches!(task, Task::Merge | Task::Settle) && self.are_merges_stopped() {
+            return;
+        }
         let mut queues = self.queues.lock();
         let queue = queues.queue(task);
         if !queue.iter().any(|queued| Arc::ptr_eq(queued, family)) {
@@ -147,7 +267,7 @@ impl Background {
 
     /// Asks for a merge if the policy wants one.
     pub(crate) fn schedule_merge(&self, family: &Arc<Family>) {
-        if wants_merge(family) {
+        if !self.are_merges_stopped() && wants_merge(family) {
             self.schedule(Task::Merge, family);
         }
     }
@@ -180,8 +300,8 @@ impl Background {
                 return None;
             }
             for task in tasks {
-                if let Some(family) = queues.queue(*task).pop_front() {
-                    queues.running += 1;
+                if let Some(family) = queues.take(*task) {
+                    queues.running.push((*task, family.id));
                     return Some((*task, family));
                 }
             }
@@ -203,10 +323,23 @@ impl Background {
                 Ok(())
             }
             Task::Merge => {
-                let is_stopping = || self.queues.lock().is_stopping;
-                while merge_once(engine, family, Wanted::MostUrgent, &is_stopping)?
+                if self.are_merges_stopped() {
+                    return Ok(());
+                }
+                let is_cancelled = || self.are_merges_stopped();
+                while merge_once(engine, family, Wanted::MostUrgent, &is_cancelled)?
                     == MergeOutcome::Merged
-                {}
+                {
+                    if self.queues.lock().is_held(family.id) {
+                        self.schedule(Task::Merge, family);
+                        break;
+                    }
+                }
+                Ok(())
+            }
+            Task::Settle => {
+                self.settle(engine, family)?;
+                self.schedule_merge(family);
                 Ok(())
             }
             Task::MergeRuns => {
@@ -237,11 +370,9 @@ impl Background {
                 }
             }
         }
-        queues.running -= 1;
+        queues.end(task, family.id);
         self.work.notify_all();
-        if queues.is_idle() {
-            self.idle.notify_all();
-        }
+        self.idle.notify_all();
     }
 
     /// Waits until no flush or merge is queued or running.
@@ -261,13 +392,38 @@ impl Background {
         }
     }
 
+    /// Waits until no flush or merge of `family` is queued or running.
+    ///
+    /// # Errors
+    /// As [`Background::wait_idle`]; `Closed` when the database closes meanwhile.
+    pub(crate) fn wait_idle_family(&self, family: &Family) -> Result<()> {
+        let mut queues = self.queues.lock();
+        loop {
+            if let Some((kind, message)) = &queues.failure {
+                return Err(Error::new(*kind, message.to_string()));
+            }
+            let is_busy = |task| queues.is_busy(task, family.id);
+            if queues.is_stopping {
+                return Err(Error::new(ErrorKind::Closed, "the database is closed"));
+            }
+            if ![Task::Flush, Task::Merge, Task::Settle]
+                .into_iter()
+                .any(is_busy)
+            {
+                return Ok(());
+            }
+            queues = self.idle.wait(queues);
+        }
+    }
+
     /// Stops: running work ends at its next checkpoint, queued work is forgotten, threads end.
     pub(crate) fn stop(&self, engine: &Engine) {
         {
             let mut queues = self.queues.lock();
             queues.is_stopping = true;
+            self.stops_merges.store(true, Ordering::Relaxed);
             queues.flush.clear();
-            queues.merge.clear();
+            queues.forget_merges();
             queues.merge_runs.clear();
             self.work.notify_all();
             self.idle.notify_all();

@@ -21,12 +21,11 @@
 //!    often the key was put: that is looked up and not trusted, and no mark on entries has to remember what earlier
 //!    passes dropped under a put.
 //! 6. Every other tombstone is kept, because it may hide a version below; an expired put is rewritten as one.
+//! 7. A version with a newer range delete over its key in its stripe is dropped. Of the range deletes over a key the
+//!    newest of each stripe is kept, but the one of the lowest stripe of a merge into the bottom.
 //!
 //! Rules 4 and 5 stop at the lowest stripe although a pair above it is seen by nobody either: a transaction that reads at
 //! an older snapshot must still find, when it commits, that the key was written since.
-//!
-//! 7. A version with a newer range delete over its key in its stripe is dropped. Of the range deletes over a key the
-//!    newest of each stripe is kept, but the one of the lowest stripe of a merge into the bottom.
 //!
 //! Merge operands are reserved: they are kept, and decide nothing about other versions.
 //!

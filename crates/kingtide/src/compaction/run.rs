@@ -6,7 +6,8 @@ use kingtide_base::{Cursor, FileId, Fragments, SeqNo, limits};
 use kingtide_collections::MergeCursor;
 use kingtide_format::TableMeta;
 use kingtide_policy::{
-    MergePlan, PolicyOptions, TableShape, TreeShape, merge_all as plan_all, pick_merge,
+    MergePlan, PolicyOptions, TableShape, TreeShape, merge_all as plan_all,
+    merge_range as plan_range, pick_merge,
 };
 use kingtide_table::{CursorUse, LevelCursor};
 
@@ -29,11 +30,13 @@ const RANGE_DELETE_WEIGHT: u64 = 1024;
 
 /// Which merge to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum Wanted<'a> {
     /// What the policy finds most urgent.
     MostUrgent,
     /// Everything to the bottom.
     All,
+    /// The tables with keys from the first to the second, both included, to the bottom; `None` is the end of the order.
+    Range(Option<&'a [u8]>, Option<&'a [u8]>),
 }
 
 /// What came of looking for a merge.
@@ -54,7 +57,7 @@ pub(crate) enum MergeOutcome {
 pub(crate) fn merge_once(
     engine: &Engine,
     family: &Arc<Family>,
-    wanted: Wanted,
+    wanted: Wanted<'_>,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<MergeOutcome> {
     let Some(claim) = Claim::take(family, wanted)? else {
@@ -116,7 +119,7 @@ struct Claim<'a> {
 }
 
 impl<'a> Claim<'a> {
-    fn take(family: &'a Family, wanted: Wanted) -> Result<Option<Self>> {
+    fn take(family: &'a Family, wanted: Wanted<'_>) -> Result<Option<Self>> {
         let mut busy = family.busy_tables.lock();
         let version = Arc::clone(&family.load().version);
         let shape = shape_of(&version, &busy);
@@ -124,6 +127,7 @@ impl<'a> Claim<'a> {
         let plan = match wanted {
             Wanted::MostUrgent => pick_merge(&shape, &options, &family.order),
             Wanted::All => plan_all(&shape, &options, &family.order),
+            Wanted::Range(start, end) => plan_range(&shape, &options, &family.order, (start, end)),
         };
         let Some(plan) = plan else { return Ok(None) };
         let mut inputs = Vec::with_capacity(plan.inputs.len());
@@ -276,7 +280,7 @@ fn level_number(level: usize) -> u8 {
 }
 
 fn policy_options(family: &Family) -> PolicyOptions {
-    let options = &family.options;
+    let options = family.options();
     PolicyOptions {
         level_size_ratio: options.level_size_ratio,
         l1_file_count_trigger: options.l1_file_count_trigger,

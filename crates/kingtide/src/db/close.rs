@@ -8,7 +8,8 @@ use kingtide_format::Edit;
 use super::families::{flush, flush_sealed};
 use crate::{background::Background, engine::Engine, error::Result, wal::segment_slot};
 
-/// Closes the engine; a second call does nothing. Bounded: running merges end at their next checkpoint.
+/// Closes the engine; a second call does nothing. Bounded, unless the options ask to finish merges: otherwise those that
+/// run end at their next checkpoint.
 ///
 /// # Errors
 /// The failure of the last log sync. The directory is released all the same.
@@ -19,6 +20,9 @@ pub(super) fn close(engine: &Arc<Engine>, background: &Background) -> Result<()>
     }
     engine.pipeline.close();
     clear_hooks(engine);
+    if engine.options.finish_compactions_on_close && !engine.options.read_only {
+        finish_merges(engine, background);
+    }
     background.stop(engine);
     let outcome = if engine.options.read_only {
         Ok(())
@@ -38,6 +42,16 @@ fn clear_hooks(engine: &Engine) {
         };
         drop(replaced);
     }
+}
+
+/// Flushes everything and waits until no merge is due. What fails is left to the next opening.
+fn finish_merges(engine: &Arc<Engine>, background: &Background) {
+    for family in engine.families.all() {
+        if flush(engine, &family).is_ok() {
+            background.schedule_merge(&family);
+        }
+    }
+    let _ = background.wait_idle();
 }
 
 fn settle(engine: &Arc<Engine>) -> Result<()> {

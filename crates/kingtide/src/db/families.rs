@@ -94,6 +94,8 @@ pub(super) fn drop_family(engine: &Engine, name: &str) -> Result<()> {
     engine.check_writable()?;
     let mut manifest = engine.manifest.lock();
     let family = engine.families.get(name)?;
+    let _no_prepares = engine.pipeline.prepared.hold_changes();
+    engine.pipeline.check_unprepared(&family)?;
     engine.pipeline.sync_log()?;
     manifest.append(&[Edit::DropFamily { id: family.id }])?;
     engine.families.remove(name);
@@ -113,6 +115,7 @@ pub(super) fn drop_family(engine: &Engine, name: &str) -> Result<()> {
         (gone, family.hooks.replace(None))
     };
     drop(manifest);
+    *engine.dropped_totals.lock() += family.counters.totals();
     for memory in &gone.sealed {
         engine.pipeline.stall.subtract(memory.table.bytes());
     }
@@ -171,7 +174,8 @@ pub(super) fn clone_family(engine: &Engine, from: &str, to: &str) -> Result<Arc<
         .family(source.id)
         .map_or(SeqNo::ZERO, |stored| stored.flushed_through);
     let version = Arc::clone(&source.load().version);
-    let options = encode_options(&source.options);
+    let settings = (**source.options()).clone();
+    let options = encode_options(&settings);
     let mut edits = vec![
         Edit::NextFamilyId(id.next()),
         Edit::AddFamily {
@@ -193,7 +197,7 @@ pub(super) fn clone_family(engine: &Engine, from: &str, to: &str) -> Result<Arc<
     for (_, table) in version.tables() {
         engine.files.live.add(table);
     }
-    let settings = (source.order.clone(), source.options.clone());
+    let settings = (source.order.clone(), settings);
     open_new(engine, (id, to), settings, version)
 }
 

@@ -3,19 +3,28 @@
 //! | module | what it is |
 //! |---|---|
 //! | `open`, `recover` | from a directory to an engine; replay of the log |
+//! | `carry` | the first segment of an opening |
+//! | `prepared` | outcomes of two-phase commit |
+//! | `operations`, `estimate` | maintenance on demand; estimates about families |
 //! | `families` | create, drop, rename, clone, flush |
 //! | `close` | nothing is lost |
 //! | `snapshot`, `named_snapshot` | views of the past, with and without names |
 //! | `hooks` | commit hooks |
 //! | `retry` | work that is done again after conflicts |
+//! | `backup` | checkpoints and backups |
 //! | `single_delete` | deletes of keys that were put once |
 //! | `verify` | every byte checked |
 
+mod backup;
+mod carry;
 mod close;
+mod estimate;
 mod families;
 mod hooks;
 mod named_snapshot;
 mod open;
+mod operations;
+mod prepared;
 mod range_delete;
 mod recover;
 mod retry;
@@ -30,12 +39,12 @@ use std::{
     sync::Arc,
 };
 
+pub use prepared::PreparedTransaction;
 pub use snapshot::Snapshot;
 pub use verify::VerifyReport;
 
 use crate::{
     background::{Background, Task},
-    compaction::run::{MergeOutcome, Wanted, merge_once},
     engine::Engine,
     error::{ErrorKind, Result},
     family::{ColumnFamily, Family},
@@ -396,29 +405,9 @@ impl Db {
         Ok(())
     }
 
-    /// Flushes the family and merges everything in it to the bottom level; returns when that is done.
-    ///
-    /// # Errors
-    /// As [`Db::flush`].
-    pub fn compact(&self, family: &ColumnFamily) -> Result<()> {
-        self.flush(family)?;
-        loop {
-            self.shared.background.wait_idle()?;
-            if family.family.load().version.is_empty() {
-                return Ok(());
-            }
-            let engine = self.engine();
-            let is_closed = || engine.check_open().is_err();
-            match merge_once(engine, &family.family, Wanted::All, &is_closed)? {
-                MergeOutcome::Merged => return Ok(()),
-                // Tables were busy again: a background merge was faster.
-                MergeOutcome::Nothing => {}
-                MergeOutcome::Cancelled => return engine.check_open(),
-            }
-        }
-    }
-
-    /// Waits until no flush and no merge is queued or running, and gives memory of empty memtables back.
+    /// Waits until no flush and no merge is queued or running. Has families that hold many tombstones compacted before,
+    /// as an idle database does by itself after a while, and gives back what nobody needs: the memory of empty memtables,
+    /// files of tables that were merged, and the room of the log if everything is in tables.
     ///
     /// # Errors
     /// The failure of background work that keeps failing; `Closed`.
@@ -429,8 +418,14 @@ impl Db {
                 self.shared.background.schedule(Task::Flush, &family);
             }
         }
+        self.shared.background.schedule_settling(self.engine());
         self.shared.background.wait_idle()?;
         self.engine().release_memory();
+        if !self.engine().options.read_only {
+            // Best effort: dead files and the log may stay longer than they need.
+            let _ = self.engine().sweep_files();
+            let _ = self.engine().shrink_log();
+        }
         Ok(())
     }
 
@@ -440,7 +435,10 @@ impl Db {
     /// `Closed`.
     pub fn stats(&self) -> Result<Stats> {
         self.engine().check_open()?;
-        Ok(statistics::of_database(self.engine()))
+        Ok(statistics::of_database(
+            self.engine(),
+            &self.shared.background,
+        ))
     }
 
     /// Numbers about one column family.

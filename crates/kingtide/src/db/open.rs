@@ -3,32 +3,41 @@
 //! 1. The directory is opened (or created) and locked.
 //! 2. The manifest tells the families and their tables. Every table and value file must be there with its length.
 //! 3. The log is replayed into memtables, and these are written to tables.
-//! 4. One manifest edit installs those tables and moves the log's start to a life that no segment has had. From then on
-//!    the old segments mean nothing: whatever of them was lost or is stale can never come back.
+//! 4. A segment begins a life that no segment has had, and takes the records of transactions that are still prepared;
+//!    they are synced. One manifest edit installs the tables and moves the log's start to that life. From then on the
+//!    old segments mean nothing: whatever of them was lost or is stale can never come back.
 //! 5. Old segments, and files that no manifest names, are removed. Background threads start; writing is allowed.
 //!
 //! A crash anywhere before 4 leaves everything as it was. A read-only open does 2 and 3 in memory and writes nothing.
 
-use std::{collections::HashMap, io, path::Path, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+    path::Path,
+    sync::Arc,
+};
 
 use kingtide_base::{FileId, KeyOrder, SegmentId, SeqNo, StorageError, built_in_comparator};
 use kingtide_env::{Directory, Env, FileLock, PosixEnv};
 use kingtide_format::{Edit, TableMeta};
 use kingtide_table::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};
 
-use super::recover::{Recovered, Recovery};
+use super::{
+    carry::Carrier,
+    recover::{Recovered, Recovery},
+};
 use crate::{
     engine::{Engine, EngineParts, ManifestSlot},
     error::{Error, ErrorKind, Result},
     family::{Family, FamilyParts, Opening, SuperVersion, decode_options},
-    files::Files,
+    files::{Files, fit_open_tables},
     manifest::{self, Manifest, ManifestState},
     memtable::MemtableSource,
     options::{FamilyOptions, Options},
     output::discard_output,
     version::Version,
-    wal::{Blank, LogEnd, LogStart, Tail, read_log, segment_slot},
-    write::{CommitLog, Pipeline, PipelineParts},
+    wal::{LogEnd, LogStart, Tail, read_log, segment_slot},
+    write::{CommitLog, LockTable, Pipeline, PipelineParts, Prepared, PreparedNames},
 };
 
 /// The lock file.
@@ -38,9 +47,6 @@ const ARENAS_KEPT: usize = 1;
 /// Bytes that sealed memtables may take when the options leave the choice: one memtable may wait for its flush while
 /// the next one fills.
 const SEALED_BYTES_DEFAULT: usize = 16 << 20;
-/// The first log segment of an opening, in bytes.
-const FIRST_SEGMENT_BYTES: u64 = kingtide_base::limits::SEGMENT_BYTES_MIN;
-
 /// The directories of a database.
 struct Place {
     env: Arc<dyn Env>,
@@ -68,7 +74,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
     let files = Arc::new(Files::new(
         Arc::clone(&place.klog),
         Arc::clone(&place.vlog),
-        options.open_tables_max,
+        fit_open_tables(options.open_tables_max, place.env.open_files_max()),
         options.block_cache_bytes,
         unused_file_id(&place, &state)?,
     ));
@@ -76,13 +82,21 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
     let families = open_families(&state, &options, &files, &memtables, &opening)?;
     let now = (place.env.unix_micros() / 1_000_000) as i64;
     let recovery = Recovery::new(&files, &memtables, options.read_only, now);
-    let (recovered, end) = replay(&place, &state, recovery, families)?;
-    let last = last_sequence(&state, end.sequence);
-    let tail = if options.read_only {
-        Tail::read_only(end.next_segment, end.position)
+    let replayed = replay(&place, &state, recovery, families)?;
+    let last = last_sequence(&state, replayed.end.sequence);
+    let log = if options.read_only {
+        let end = &replayed.end;
+        let tail = Tail::read_only(end.next_segment, end.position);
+        CommitLog::new(tail, end.next_slot, LockTable::default())
     } else {
-        begin_log(&place, &mut slot, &files, &recovered, (end, last))?
+        begin_log(&place, &mut slot, &files, (&replayed, last))?
     };
+    let Replayed {
+        recovered,
+        end,
+        prepared,
+        ended,
+    } = replayed;
     let sealed_bytes_max = match options.memory_bytes_max {
         0 => SEALED_BYTES_DEFAULT,
         bytes => bytes / 2,
@@ -90,10 +104,11 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
     let pipeline = Arc::new(Pipeline::new(PipelineParts {
         env: Arc::clone(&place.env),
         log_directory: Arc::clone(&place.wal),
-        log: CommitLog::new(tail, end.next_slot + 1),
+        log,
         last,
         sealed_bytes_max,
         memtables,
+        prepared: PreparedNames::new(&prepared, ended),
     }));
     let engine = Arc::new(Engine::new(EngineParts {
         env: Arc::clone(&place.env),
@@ -364,19 +379,39 @@ fn log_start(state: &ManifestState) -> LogStart {
     }
 }
 
+/// What step 3 found.
+struct Replayed {
+    recovered: Vec<Recovered>,
+    end: LogEnd,
+    /// Transactions that wait for their outcome.
+    prepared: Vec<Arc<Prepared>>,
+    /// Hashes of the names of those whose outcome is in the log.
+    ended: HashSet<u128>,
+}
+
 /// Step 3: plays the log into the families, each from its flushed sequence number on.
 fn replay<'a>(
     place: &Place,
     state: &ManifestState,
     mut recovery: Recovery<'a>,
     families: Vec<(Arc<Family>, SeqNo)>,
-) -> Result<(Vec<Recovered>, LogEnd)> {
+) -> Result<Replayed> {
     for (family, flushed_through) in families {
         recovery.add(family, flushed_through);
     }
     let replayed = read_log(place.wal.as_ref(), log_start(state), &mut recovery);
-    match recovery.check(replayed) {
-        Ok(end) => Ok((recovery.finish()?, end)),
+    let two_phase = std::mem::take(&mut recovery.two_phase);
+    let found = recovery.check(replayed).and_then(|end| {
+        let (prepared, ended) = two_phase.finish(&|id| recovery.family(id))?;
+        Ok((end, prepared, ended))
+    });
+    match found {
+        Ok((end, prepared, ended)) => Ok(Replayed {
+            recovered: recovery.finish()?,
+            end,
+            prepared,
+            ended,
+        }),
         Err(error) => {
             recovery.discard();
             Err(error)
@@ -394,18 +429,32 @@ fn last_sequence(state: &ManifestState, replayed: SeqNo) -> SeqNo {
         .max(flushed.unwrap_or_default())
 }
 
-/// Step 4: the checkpoint, and the first segment of this opening.
+/// Step 4: the first segment of this opening with the transactions that are still prepared, and the checkpoint.
 fn begin_log(
     place: &Place,
     slot: &mut ManifestSlot,
     files: &Files,
-    recovered: &[Recovered],
-    (end, last): (LogEnd, SeqNo),
-) -> Result<Tail> {
-    let (env, wal) = (place.env.as_ref(), place.wal.as_ref());
+    (replayed, last): (&Replayed, SeqNo),
+) -> Result<CommitLog> {
+    let Replayed {
+        recovered,
+        end,
+        prepared,
+        ..
+    } = replayed;
     let segment = end.next_segment.max(SegmentId(1));
-    let blank = match Blank::create(env, wal, end.next_slot, FIRST_SEGMENT_BYTES, false) {
-        Ok(blank) => blank,
+    let begun = Carrier {
+        env: place.env.as_ref(),
+        wal: place.wal.as_ref(),
+        first_slot: end.next_slot,
+    }
+    .begin(
+        (segment, end.position),
+        prepared,
+        (last, slot.state().log_durable()),
+    );
+    let begun = match begun {
+        Ok(begun) => begun,
         Err(error) => {
             // A full disk must not become fuller with each attempt to open.
             for output in recovered.iter().flat_map(|found| &found.outputs) {
@@ -421,7 +470,7 @@ fn begin_log(
             sequence: last,
             position: end.position,
         },
-        Edit::LogDurable(end.position),
+        Edit::LogDurable(begun.tail.position()),
     ];
     for family in recovered {
         let id = family.family.id;
@@ -445,12 +494,11 @@ fn begin_log(
         });
     }
     slot.append(&edits)?;
-    Ok(Tail::begin(
-        blank,
-        segment,
-        end.position,
-        place.env.boot_id(),
-    )?)
+    Ok(CommitLog::new(
+        begun.tail,
+        begun.next_slot,
+        LockTable::restored(&begun.carried),
+    ))
 }
 
 /// Puts what was recovered where readers see it.

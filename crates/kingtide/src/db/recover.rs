@@ -1,6 +1,8 @@
 //! Replay of the log at open: commits that are not in tables yet go to memtables, and from there — when the database is
 //! opened for writing — to tables that one manifest edit will install. Nothing is installed here.
 
+mod two_phase;
+
 use std::{collections::HashMap, sync::Arc};
 
 use kingtide_base::{EntryKind, FamilyId, SeqNo, StorageError, StorageResult, limits};
@@ -18,6 +20,8 @@ use crate::{
     read::get::check_logged_kind,
     wal::Replay,
 };
+
+pub(super) use two_phase::TwoPhase;
 
 /// What replay found for one family.
 pub(super) struct Recovered {
@@ -40,6 +44,8 @@ pub(super) struct Recovery<'a> {
     is_read_only: bool,
     now: i64,
     families: HashMap<FamilyId, Recovered>,
+    /// Transactions that wait for their outcome.
+    pub(super) two_phase: TwoPhase,
     /// An error that is not one of storage, kept while the replay unwinds.
     failure: Option<Error>,
 }
@@ -57,6 +63,7 @@ impl<'a> Recovery<'a> {
             is_read_only,
             now,
             families: HashMap::new(),
+            two_phase: TwoPhase::default(),
             failure: None,
         }
     }
@@ -78,7 +85,7 @@ impl<'a> Recovery<'a> {
     fn fresh(&self, family: &Family, bytes: usize, entries: usize) -> Arc<Memory> {
         self.memtables.make(
             &family.order,
-            family.options.write_buffer_bytes,
+            family.options().write_buffer_bytes,
             bytes,
             entries,
         )
@@ -111,6 +118,13 @@ impl<'a> Recovery<'a> {
             }
         }
         Ok(self.families.into_values().collect())
+    }
+
+    /// The family of an id.
+    pub(super) fn family(&self, id: FamilyId) -> Option<Arc<Family>> {
+        self.families
+            .get(&id)
+            .map(|recovered| Arc::clone(&recovered.family))
     }
 
     /// Removes what was written.
@@ -166,6 +180,8 @@ impl<'a> Recovery<'a> {
                 "a fresh memtable refused a replayed commit",
             )
         })?;
+        let tombstones = ops.iter().filter(|op| op.kind.is_tombstone()).count();
+        recovered.active.note_tombstones(tombstones as u64);
         recovered.replayed_through = recovered.replayed_through.max(sequence);
         Ok(())
     }
@@ -211,7 +227,11 @@ fn insert(table: &Memtable, sequence: SeqNo, ops: &[Op<'_>]) -> std::result::Res
 impl Replay for Recovery<'_> {
     fn record(&mut self, sequence: SeqNo, payload: &[u8], place: (&str, u64)) -> StorageResult<()> {
         let malformed = |what: String| StorageError::malformed(place.0, place.1, what);
-        for section in RecordReader::new(payload) {
+        let sections = self
+            .two_phase
+            .note(payload, place)
+            .map_err(|fault| malformed(format!("a record of two-phase commit: {fault}")))?;
+        for section in RecordReader::new(sections) {
             let section =
                 section.map_err(|fault| malformed(format!("a commit record: {fault}")))?;
             let mut ops = Vec::with_capacity(section.op_count as usize);

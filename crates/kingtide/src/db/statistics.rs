@@ -1,29 +1,35 @@
-//! Gathers the numbers of `Stats`.
+//! Gathers the numbers of `Stats`. Nothing here stops the world: numbers that are read one after the other may be of
+//! slightly different moments.
 
 use std::time::Duration;
 
+use super::estimate;
 use crate::{
-    engine::{Counters, Engine},
-    family::Family,
-    stats::{FamilyStats, LevelStats, SnapshotStats, Stats},
+    background::Background,
+    engine::Engine,
+    family::{CommitSizes, Family, SuperVersion},
+    stats::{
+        CacheStats, FamilyStats, LevelStats, MemoryPressure, MemoryStats, SnapshotStats, Stats,
+    },
 };
 
 /// Numbers about the database.
-pub(super) fn of_database(engine: &Engine) -> Stats {
+pub(super) fn of_database(engine: &Engine, background: &Background) -> Stats {
     let (log_segments, log_bytes, log_bytes_written) = {
         let state = engine.pipeline.order.lock();
         let (segments, bytes) = state.log.tail.size();
         (segments, bytes, state.log.tail.bytes_written())
     };
     let (log_syncs, commits) = engine.pipeline.counts();
-    let cache = engine.files.blocks.usage();
+    let all = engine.families.all();
+    let families: Vec<FamilyStats> = all.iter().map(|family| of_family(family)).collect();
+    let mut totals = *engine.dropped_totals.lock();
+    for family in &all {
+        totals += family.counters.totals();
+    }
+    let work = background.counts();
+    let levels = || families.iter().flat_map(|family| &family.levels);
     Stats {
-        families: engine
-            .families
-            .all()
-            .iter()
-            .map(|family| of_family(family))
-            .collect(),
         sequence: engine.visible(),
         log_segments,
         log_bytes,
@@ -32,16 +38,69 @@ pub(super) fn of_database(engine: &Engine) -> Stats {
         commits,
         snapshots: snapshots(engine),
         live_snapshots: engine.snapshots.list().len(),
+        prepared: engine.pipeline.prepared.count(),
+        user_bytes_written: user_bytes(totals.committed),
         transaction_bytes: engine.transaction_bytes(),
-        cache_bytes: cache.bytes,
-        cache_capacity_bytes: cache.capacity_bytes,
-        cache_hits: cache.hits,
-        cache_misses: cache.misses,
+        cache: of_cache(engine),
+        memory: of_memory(engine, &families),
+        tables: levels().map(|level| level.files).sum(),
+        data_bytes: levels().map(|level| level.bytes + level.vlog_bytes).sum(),
         open_tables: engine.files.tables.open_count(),
-        flushes: Counters::get(&engine.counters.flushes),
-        merges: Counters::get(&engine.counters.merges),
-        table_bytes_written: Counters::get(&engine.counters.table_bytes_written),
+        open_tables_max: engine.files.tables.open_max(),
+        sealed_memtables: families.iter().map(|family| family.sealed_memtables).sum(),
+        flushes_queued: work.flushes_queued,
+        flushes_running: work.flushes_running,
+        merges_queued: work.merges_queued,
+        merges_running: work.merges_running,
+        flushes: totals.flushes,
+        flush_bytes_written: totals.flush_bytes_written,
+        merges: totals.merges,
+        merge_bytes_read: totals.merge_bytes_read,
+        merge_bytes_written: totals.merge_bytes_written,
         write_stalls: engine.pipeline.stall.count(),
+        disk_free_bytes: engine.pipeline.disk.free_bytes(),
+        families,
+    }
+}
+
+fn user_bytes(committed: CommitSizes) -> u64 {
+    committed.key_bytes + committed.value_bytes
+}
+
+fn of_cache(engine: &Engine) -> CacheStats {
+    let usage = engine.files.blocks.usage();
+    CacheStats {
+        enabled: usage.capacity_bytes > 0,
+        entries: usage.entries,
+        bytes: usage.bytes,
+        capacity_bytes: usage.capacity_bytes,
+        hits: usage.hits,
+        misses: usage.misses,
+        shards: usage.shards,
+    }
+}
+
+fn of_memory(engine: &Engine, families: &[FamilyStats]) -> MemoryStats {
+    let memtable_bytes: usize = families.iter().map(|family| family.memtable_bytes).sum();
+    let (sealed_bytes, sealed_bytes_max) = engine.pipeline.stall.sealed_bytes();
+    MemoryStats {
+        memtable_bytes: memtable_bytes as u64,
+        cache_bytes: engine.files.blocks.usage().bytes as u64,
+        table_bytes: engine.files.tables.memory_bytes() as u64,
+        transaction_bytes: engine.transaction_bytes() as u64,
+        // Sealed memtables may take half, those that fill the other one.
+        limit_bytes: (sealed_bytes_max as u64).saturating_mul(2),
+        pressure: pressure_of(sealed_bytes, sealed_bytes_max),
+    }
+}
+
+fn pressure_of(sealed_bytes: usize, sealed_bytes_max: usize) -> MemoryPressure {
+    let quarters = sealed_bytes.saturating_mul(4) / sealed_bytes_max.max(1);
+    match quarters {
+        0 | 1 => MemoryPressure::Normal,
+        2 => MemoryPressure::Elevated,
+        3 => MemoryPressure::High,
+        _ => MemoryPressure::Critical,
     }
 }
 
@@ -59,8 +118,60 @@ fn snapshots(engine: &Engine) -> Vec<SnapshotStats> {
 
 /// Numbers about one family.
 pub(super) fn of_family(family: &Family) -> FamilyStats {
-    let current = family.load();
-    let levels = (1..=current.version.depth().max(1)).map(|number| {
+    let current = family.load_full();
+    let levels = levels_of(&current);
+    let memtable_bytes: usize = current.memories().map(|memory| memory.table.bytes()).sum();
+    let memtable_entries: u64 = current
+        .memories()
+        .map(|memory| memory.table.entries() as u64)
+        .sum();
+    let table_entries: u64 = levels.iter().map(|level| level.entries).sum();
+    let table_bytes: u64 = levels
+        .iter()
+        .map(|level| level.bytes + level.vlog_bytes)
+        .sum();
+    let totals = family.counters.totals();
+    let averages = estimate::averages(&current, totals.committed);
+    let (density, density_level) = densest_table(&current);
+    let deeper = levels
+        .iter()
+        .skip(1)
+        .filter(|level| level.files > 0)
+        .count();
+    let hooks = family.hooks.counts();
+    let read_amplification = (levels[0].files + deeper).max(1) as f64;
+    FamilyStats {
+        name: family.name(),
+        memtable_bytes,
+        memtable_entries,
+        memtable_tombstones: current.memories().map(|memory| memory.tombstones()).sum(),
+        sealed_memtables: current.sealed.len(),
+        entries: memtable_entries + table_entries,
+        tombstones: levels.iter().map(|level| level.tombstones).sum(),
+        keys_estimate: estimate::live_keys(&current),
+        data_bytes: memtable_bytes as u64 + table_bytes,
+        key_bytes_average: averages.key_bytes,
+        value_bytes_average: averages.value_bytes,
+        read_amplification,
+        tombstone_density_max: density,
+        tombstone_density_max_level: density_level,
+        user_bytes_written: user_bytes(totals.committed),
+        log_bytes_written: totals.committed.log_bytes,
+        flushes: totals.flushes,
+        flush_bytes_written: totals.flush_bytes_written,
+        merges: totals.merges,
+        merge_bytes_read: totals.merge_bytes_read,
+        merge_bytes_written: totals.merge_bytes_written,
+        levels,
+        commit_hook_calls: hooks.calls,
+        commit_hook_failures: hooks.failures,
+        commit_hook_last_failure: hooks.last_failure,
+    }
+}
+
+/// Level 1 and all down to the last with tables.
+fn levels_of(current: &SuperVersion) -> Vec<LevelStats> {
+    let level_of = |number: u8| {
         let totals = current.version.level_totals(number);
         LevelStats {
             level: usize::from(number),
@@ -70,19 +181,36 @@ pub(super) fn of_family(family: &Family) -> FamilyStats {
             tombstones: totals.tombstones,
             vlog_bytes: totals.value_bytes,
         }
-    });
-    let hooks = family.hooks.counts();
-    FamilyStats {
-        name: family.name(),
-        memtable_bytes: current.memories().map(|memory| memory.table.bytes()).sum(),
-        memtable_entries: current
-            .memories()
-            .map(|memory| memory.table.entries() as u64)
-            .sum(),
-        sealed_memtables: current.sealed.len(),
-        levels: levels.collect(),
-        commit_hook_calls: hooks.calls,
-        commit_hook_failures: hooks.failures,
-        commit_hook_last_failure: hooks.last_failure,
+    };
+    (1..=current.version.depth().max(1)).map(level_of).collect()
+}
+
+/// The largest share of tombstones of a table, and its level.
+fn densest_table(current: &SuperVersion) -> (f64, usize) {
+    let mut densest = (0.0, 0);
+    for (level, table) in current.version.tables() {
+        let density = table.tombstones as f64 / table.entries.max(1) as f64;
+        if density > densest.0 {
+            densest = (density, usize::from(level));
+        }
+    }
+    densest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pressure_rises_by_quarters_of_the_room() {
+        let pressures = [0, 49, 50, 74, 75, 99, 100, 400].map(|bytes| pressure_of(bytes, 100));
+        use MemoryPressure::{Critical, Elevated, High, Normal};
+        assert_eq!(
+            pressures,
+            [
+                Normal, Normal, Elevated, Elevated, High, High, Critical, Critical
+            ]
+        );
+        assert_eq!(pressure_of(1, 0), Critical);
     }
 }

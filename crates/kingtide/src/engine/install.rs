@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kingtide_base::FileId;
 use kingtide_format::{Edit, TableMeta};
 
-use super::{Counters, Engine, ManifestSlot};
+use super::{Engine, ManifestSlot};
 use crate::{
     error::{Error, ErrorKind, Result},
     family::Family,
@@ -50,6 +50,7 @@ impl Engine {
         memory: &Arc<Memory>,
         output: &Output,
     ) -> Result<()> {
+        self.unpin_log(Some(memory));
         let mut manifest = self.manifest.lock();
         self.check_family(family)?;
         let needed = self.log_needed(Some(memory));
@@ -79,8 +80,7 @@ impl Engine {
         })?;
         drop(manifest);
         self.retire_log(needed.segment);
-        Counters::add(&self.counters.flushes, 1);
-        Counters::add(&self.counters.table_bytes_written, output.bytes());
+        family.counters.note_flush(output.bytes());
         Ok(())
     }
 
@@ -122,8 +122,8 @@ impl Engine {
         for (_, table) in inputs {
             self.files.live.remove(table);
         }
-        Counters::add(&self.counters.merges, 1);
-        Counters::add(&self.counters.table_bytes_written, output.bytes());
+        let bytes_read = inputs.iter().map(|(_, table)| table.file_bytes).sum();
+        family.counters.note_merge(bytes_read, output.bytes());
         Ok(())
     }
 

@@ -2,6 +2,8 @@
 //! the rules that bind them together; the paths themselves are modules of their own.
 
 mod install;
+mod shrink;
+mod unpin;
 
 use std::sync::Arc;
 
@@ -16,13 +18,13 @@ use kingtide_env::{
 
 use crate::{
     error::{Error, ErrorKind, Result},
-    family::{Family, Opening, Registry},
+    family::{Family, FamilyTotals, Opening, Registry},
     files::Files,
     manifest::{Manifest, ManifestState},
     options::Options,
     read::tracker::SharedReads,
     snapshot::{SnapshotList, SnapshotRegistry},
-    write::{Pipeline, WriteSet},
+    write::{CommitLog, OrderState, Pipeline, WriteSet},
 };
 
 /// Write sets that are kept for reuse.
@@ -38,26 +40,6 @@ pub(crate) enum ManifestSlot {
     ReadOnly(Box<ManifestState>),
 }
 
-/// Counts of this opening. All are statistics: relaxed.
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub(crate) flushes: AtomicU64,
-    pub(crate) merges: AtomicU64,
-    pub(crate) table_bytes_written: AtomicU64,
-}
-
-impl Counters {
-    /// Adds to a count.
-    pub(crate) fn add(counter: &AtomicU64, amount: u64) {
-        counter.fetch_add(amount, Ordering::Relaxed);
-    }
-
-    /// Reads a count.
-    pub(crate) fn get(counter: &AtomicU64) -> u64 {
-        counter.load(Ordering::Relaxed)
-    }
-}
-
 /// See the module.
 pub(crate) struct Engine {
     pub(crate) env: Arc<dyn Env>,
@@ -70,7 +52,8 @@ pub(crate) struct Engine {
     /// The snapshots that users hold.
     pub(crate) snapshot_list: Arc<SnapshotList>,
     pub(crate) manifest: Mutex<ManifestSlot>,
-    pub(crate) counters: Counters,
+    /// What families counted that were dropped since.
+    pub(crate) dropped_totals: Mutex<FamilyTotals>,
     /// Names this opening, so that handles of another one are refused.
     pub(crate) opening: Opening,
     pub(crate) is_closed: AtomicBool,
@@ -109,7 +92,7 @@ impl Engine {
             snapshots: SnapshotRegistry::new(),
             snapshot_list: Arc::default(),
             manifest: Mutex::new(parts.manifest),
-            counters: Counters::default(),
+            dropped_totals: Mutex::default(),
             opening: parts.opening,
             is_closed: AtomicBool::new(false),
             clock: AtomicU64::new(0),
@@ -130,10 +113,14 @@ impl Engine {
     pub(crate) fn now(&self) -> i64 {
         let seconds = self.env.unix_micros() / MICROS_PER_SECOND;
         // Relaxed: only that it never goes back matters, and `fetch_max` sees to that.
-        let largest = self
-            .clock
-            .fetch_max(seconds, Ordering::Relaxed)
-            .max(seconds);
+        let known = self.clock.load(Ordering::Relaxed);
+        let largest = if seconds <= known {
+            known
+        } else {
+            self.clock
+                .fetch_max(seconds, Ordering::Relaxed)
+                .max(seconds)
+        };
         i64::try_from(largest).unwrap_or(i64::MAX)
     }
 
@@ -184,35 +171,26 @@ impl Engine {
         Ok(())
     }
 
-    /// Where replay must begin for everything that is not in tables, `without` one memtable that just went there; and
-    /// the newest commit. Consistent, because it is taken under the commit lock.
+    /// Where replay must begin for everything that is not in tables, `without` one memtable that just went there, and
+    /// for prepared transactions; and the newest commit. Consistent, because it is taken under the commit lock.
     pub(crate) fn log_needed(&self, without: Option<&Arc<crate::memtable::Memory>>) -> LogNeeded {
         let families = self.families.all();
-        let state = self.pipeline.order.lock();
-        let mut needed = LogNeeded {
-            segment: state.log.tail.segment(),
-            position: state.log.tail.position(),
-            sequence: state.last_sequence(),
-            holder: None,
-        };
-        for family in families {
-            if family.is_dropped() {
-                continue;
-            }
-            for memory in family.load().memories() {
-                if without.is_some_and(|without| Arc::ptr_eq(without, memory)) {
-                    continue;
-                }
-                if let Some(span) = memory.span()
-                    && span.start < needed.position
-                {
-                    needed.position = span.start;
-                    needed.segment = span.segment;
-                    needed.holder = Some(Arc::clone(&family));
-                }
-            }
+        let mut state = self.pipeline.order.lock();
+        let mut needed = needed_by_memtables(&families, &state, without);
+        let durable = self.pipeline.order.durable();
+        if let Some(place) = state.log.locks.oldest(durable)
+            && place.start < needed.position
+        {
+            needed.position = place.start;
+            needed.segment = place.segment;
         }
         needed
+    }
+
+    /// As [`Engine::log_needed`], as if nothing were prepared.
+    fn log_needed_by_memtables(&self, without: Option<&Arc<crate::memtable::Memory>>) -> LogNeeded {
+        let families = self.families.all();
+        needed_by_memtables(&families, &self.pipeline.order.lock(), without)
     }
 
     /// An empty write set, with the buffers of an earlier transaction if there was one.
@@ -291,4 +269,35 @@ pub(crate) struct LogNeeded {
     pub(crate) sequence: SeqNo,
     /// The family whose memtable holds the log back the furthest.
     pub(crate) holder: Option<Arc<Family>>,
+}
+
+fn needed_by_memtables(
+    families: &[Arc<Family>],
+    state: &OrderState<CommitLog>,
+    without: Option<&Arc<crate::memtable::Memory>>,
+) -> LogNeeded {
+    let mut needed = LogNeeded {
+        segment: state.log.tail.segment(),
+        position: state.log.tail.position(),
+        sequence: state.last_sequence(),
+        holder: None,
+    };
+    for family in families {
+        if family.is_dropped() {
+            continue;
+        }
+        for memory in family.load().memories() {
+            if without.is_some_and(|without| Arc::ptr_eq(without, memory)) {
+                continue;
+            }
+            if let Some(span) = memory.span()
+                && span.start < needed.position
+            {
+                needed.position = span.start;
+                needed.segment = span.segment;
+                needed.holder = Some(Arc::clone(family));
+            }
+        }
+    }
+    needed
 }

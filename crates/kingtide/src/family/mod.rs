@@ -4,29 +4,35 @@
 //! |---|---|
 //! | `hook` | commit hooks: tickets, turns, calls |
 //! | `config` | settings: validation, and the text pairs in which they are stored |
+//! | `counters` | what was done to a family, for statistics |
 //! | `registry` | families by name and by id |
+//! | `settings` | the settings in force, which change while the family is in use |
 //! | `super_version` | what readers of a family see: memtables and tables, swapped as a whole |
 //! | `testing` | families without a database, for tests |
 
 mod config;
+mod counters;
 pub(crate) mod hook;
 mod registry;
+mod settings;
 mod super_version;
 
 use std::{fmt, sync::Arc};
 
 use arc_swap::ArcSwap;
-use kingtide_base::{FamilyId, KeyOrder};
+use kingtide_base::{FamilyId, KeyOrder, SeqNo};
 use kingtide_env::sync::{
     Mutex,
     atomic::{AtomicBool, Ordering},
 };
 
 pub(crate) use config::{decode_options, encode_options, validate_name, validate_options};
+pub(crate) use counters::{CommitSizes, FamilyCounters, FamilyTotals};
 pub(crate) use registry::{Registry, already_exists};
 pub(crate) use super_version::SuperVersion;
 
-use crate::options::FamilyOptions;
+use self::settings::Settings;
+use crate::options::{FamilyOptions, SyncMode};
 
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -42,13 +48,17 @@ impl PartialEq for Opening {
     }
 }
 
+/// What readers of a family see, borrowed without a contended counter: for use within one call.
+pub(crate) type Loaded = arc_swap::Guard<Arc<SuperVersion>>;
+
 /// One open family. Shared by handles, transactions and background work.
 pub(crate) struct Family {
     pub(crate) id: FamilyId,
     pub(crate) order: KeyOrder,
     /// Which opening it belongs to, to refuse handles of another database.
     pub(crate) opening: Opening,
-    pub(crate) options: FamilyOptions,
+    settings: Settings,
+    pub(crate) counters: FamilyCounters,
     name: Mutex<String>,
     current: ArcSwap<SuperVersion>,
     /// Serialises changes of `current`; held for the swap only.
@@ -58,10 +68,21 @@ pub(crate) struct Family {
     pub(crate) busy_tables: Mutex<Vec<kingtide_base::FileId>>,
     /// Held by whoever puts another memtable in the place of a full one.
     pub(crate) rotating: Mutex<()>,
+    /// How the family stood when it was settled last; see `background/settle`.
+    pub(crate) settled: Mutex<Option<Settled>>,
     /// Held by the one flush of this family that runs.
     pub(crate) flushing: Mutex<()>,
     /// Who is told of commits.
     pub(crate) hooks: Arc<hook::HookQueue>,
+}
+
+/// What settling a family goes by: as long as neither changes, doing it again is of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settled {
+    /// The newest commit in it.
+    pub(crate) newest: SeqNo,
+    /// The oldest live snapshot.
+    pub(crate) oldest_snapshot: Option<SeqNo>,
 }
 
 /// How a family is made.
@@ -80,13 +101,15 @@ impl Family {
             id: parts.id,
             order: parts.order,
             opening: parts.opening,
-            options: parts.options,
+            settings: Settings::new(parts.options),
+            counters: FamilyCounters::default(),
             name: Mutex::new(parts.name),
             current: ArcSwap::from_pointee(parts.first),
             edit: Mutex::new(()),
             dropped: AtomicBool::new(false),
             busy_tables: Mutex::new(Vec::new()),
             rotating: Mutex::new(()),
+            settled: Mutex::new(None),
             flushing: Mutex::new(()),
             hooks: hook::HookQueue::new(),
         }
@@ -100,8 +123,30 @@ impl Family {
         name.clone_into(&mut self.name.lock());
     }
 
+    /// The settings as they are now; for use within one call.
+    pub(crate) fn options(&self) -> arc_swap::Guard<Arc<FamilyOptions>> {
+        self.settings.load()
+    }
+
+    /// When commits that touch the family are made durable.
+    #[inline]
+    pub(crate) fn sync_mode(&self) -> SyncMode {
+        self.settings.sync_mode()
+    }
+
+    /// Bytes that writes leave free on the device.
+    #[inline]
+    pub(crate) fn disk_free_bytes_min(&self) -> u64 {
+        self.settings.disk_free_bytes_min()
+    }
+
+    /// Puts `options` in force. The caller holds the manifest lock.
+    pub(crate) fn set_options(&self, options: FamilyOptions) {
+        self.settings.store(options);
+    }
+
     /// What readers see now. Cheap; for use within one call.
-    pub(crate) fn load(&self) -> arc_swap::Guard<Arc<SuperVersion>> {
+    pub(crate) fn load(&self) -> Loaded {
         self.current.load()
     }
 
@@ -169,9 +214,10 @@ impl ColumnFamily {
         self.family.name()
     }
 
-    /// The family's settings.
+    /// The family's settings now; [`Db::update_family_options`](crate::Db::update_family_options) changes them for all
+    /// handles.
     #[must_use]
     pub fn options(&self) -> FamilyOptions {
-        self.family.options.clone()
+        (**self.family.options()).clone()
     }
 }

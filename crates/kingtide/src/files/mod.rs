@@ -22,6 +22,8 @@ use crate::read::iter::owned::ValueSource;
 
 /// Value files kept open.
 const VALUE_FILES_OPEN_MAX: usize = 64;
+/// Files that the process may have open besides tables.
+const FILES_RESERVED: usize = VALUE_FILES_OPEN_MAX + 128;
 
 /// See the module.
 pub(crate) struct Files {
@@ -35,7 +37,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// The files below `klog` and `vlog`; ids from `next_file` on are free. Zero `open_tables_max` means no limit.
+    /// The files below `klog` and `vlog`; ids from `next_file` on are free.
     pub(crate) fn new(
         klog: Arc<dyn Directory>,
         vlog: Arc<dyn Directory>,
@@ -43,10 +45,6 @@ impl Files {
         block_cache_bytes: usize,
         next_file: FileId,
     ) -> Self {
-        let open_tables_max = match open_tables_max {
-            0 => usize::MAX,
-            count => count,
-        };
         Self {
             tables: Arc::new(TableCache::new(Arc::clone(&klog), open_tables_max)),
             values: ValueFiles::new(Arc::clone(&vlog), VALUE_FILES_OPEN_MAX),
@@ -157,6 +155,21 @@ impl Files {
     }
 }
 
+/// How many tables stay open at most: as many as `wanted` (0: any number), but no more than fit into the files that the
+/// process may have open, with room left for value files, the log and what else the program has open.
+pub(crate) fn fit_open_tables(wanted: usize, open_files_max: Option<u64>) -> usize {
+    let wanted = match wanted {
+        0 => usize::MAX,
+        count => count,
+    };
+    let Some(files) = open_files_max else {
+        return wanted;
+    };
+    let files = usize::try_from(files).unwrap_or(usize::MAX);
+    let fitting = files.saturating_sub(FILES_RESERVED).max(files / 4).max(1);
+    wanted.min(fitting)
+}
+
 /// Reads the separated values of one family, whose order says which spellings of a key are the same key.
 pub(crate) struct FamilyValues {
     pub(crate) files: Arc<Files>,
@@ -177,5 +190,21 @@ fn remove(directory: &dyn Directory, name: &str, folder: &str) -> StorageResult<
             error,
         )),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn open_tables_fit_into_the_limit_of_open_files() {
+        assert_eq!(fit_open_tables(256, None), 256);
+        assert_eq!(fit_open_tables(0, None), usize::MAX);
+        assert_eq!(fit_open_tables(256, Some(1024)), 256);
+        assert_eq!(fit_open_tables(0, Some(1024)), 1024 - 192);
+        assert_eq!(fit_open_tables(5000, Some(1024)), 1024 - 192);
+        assert_eq!(fit_open_tables(256, Some(64)), 16);
+        assert_eq!(fit_open_tables(256, Some(0)), 1);
     }
 }

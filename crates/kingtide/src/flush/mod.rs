@@ -9,12 +9,15 @@
 //! One flush per family runs at a time, oldest first, so that what is in tables is always a prefix of the family's
 //! commits. After a failure of the log nothing is flushed any more.
 
+mod bounded;
+
 use std::sync::Arc;
 
-use kingtide_base::{Cursor, KeyOrder, RangeTombstone};
+use kingtide_base::{Cursor, KeyOrder, RangeTombstone, SeqNo};
 use kingtide_collections::{Memtable, MergeCursor};
 use kingtide_format::TableMeta;
 
+use self::bounded::Bounded;
 use crate::{
     compaction::{below::exists_below, filter::VersionFilter},
     engine::Engine,
@@ -45,14 +48,55 @@ pub(crate) fn write_memtable(
     filter: &mut VersionFilter,
     older: &mut dyn Iterator<Item = &TableMeta>,
 ) -> Result<Output> {
-    let mut cursor = MergeCursor::new(family.order.clone(), memtable.cursors());
-    if memtable.has_range_deletes() {
+    let pass = MemoryPass {
+        family,
+        memtables: std::slice::from_ref(memtable),
+        last: SeqNo::MAX,
+        older,
+    };
+    // Nothing cancels a flush, so there is always an answer.
+    Ok(write_memtables(files, pass, filter, &|| false)?.unwrap_or_default())
+}
+
+/// Memtables of one family that are written together.
+pub(crate) struct MemoryPass<'a, 't> {
+    pub(crate) family: &'a Family,
+    /// The newest first.
+    pub(crate) memtables: &'a [Arc<Memtable>],
+    /// Later commits are left out.
+    pub(crate) last: SeqNo,
+    /// All tables of the family, those that a range delete without an end may hide keys of.
+    pub(crate) older: &'a mut dyn Iterator<Item = &'t TableMeta>,
+}
+
+/// Writes memtables to tables. Nothing is installed. `None` when `is_cancelled` said so; nothing is left behind then.
+///
+/// # Errors
+/// What writing answers; nothing is left behind then.
+pub(crate) fn write_memtables(
+    files: &Files,
+    pass: MemoryPass<'_, '_>,
+    filter: &mut VersionFilter,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<Option<Output>> {
+    let MemoryPass { family, last, .. } = pass;
+    let cursors = pass.memtables.iter().flat_map(Memtable::cursors).collect();
+    let mut cursor = Bounded::new(MergeCursor::new(family.order.clone(), cursors), last);
+    if pass
+        .memtables
+        .iter()
+        .any(|memtable| memtable.has_range_deletes())
+    {
         cursor.seek_last()?;
-        let last = cursor.is_valid().then(|| cursor.key());
-        let end = end_of_keys(&family.order, last, older);
+        let largest = cursor.is_valid().then(|| cursor.key());
+        let end = end_of_keys(&family.order, largest, pass.older);
+        let tombstones = pass
+            .memtables
+            .iter()
+            .flat_map(|memtable| memtable.range_tombstones());
         // Nothing lies behind that end that a range delete without one could hide; without any key it hides nothing.
-        let tombstones = memtable
-            .range_tombstones()
+        let tombstones = tombstones
+            .filter(|tombstone| tombstone.sequence <= last)
             .filter(|tombstone| !tombstone.end.is_empty() || !end.is_empty());
         filter.set_ranges(tombstones.map(|tombstone| match tombstone.end {
             [] => RangeTombstone {
@@ -63,10 +107,7 @@ pub(crate) fn write_memtable(
         }));
     }
     let writer = TableWriter::new(files, family, u64::MAX);
-    // Nothing cancels a flush, so the writer always has an answer.
-    Ok(writer
-        .write(&mut cursor, filter, &|| false)?
-        .unwrap_or_default())
+    Ok(writer.write(&mut cursor, filter, is_cancelled)?)
 }
 
 /// The first key behind `last` and behind all keys of `tables`; empty when there are none. Only in byte order; other

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use kingtide_base::{KeyOrder, Lsn, SegmentId};
 use kingtide_collections::{ArenaPool, Memtable};
-use kingtide_env::sync::Mutex;
+use kingtide_env::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
 
 pub(crate) use batch::{PlainOp, covered_places, surviving};
 
@@ -35,6 +38,8 @@ pub(crate) struct Memory {
     pub(crate) table: Arc<Memtable>,
     /// True when its memory may have been used before, so that it takes room although it is empty.
     pub(crate) is_recycled: bool,
+    /// Entries that are tombstones. Written under the commit lock.
+    tombstones: AtomicU64,
     /// `None` while it is empty. Written under the commit lock.
     span: Mutex<Option<LogSpan>>,
 }
@@ -45,6 +50,7 @@ impl Memory {
         Self {
             table: Arc::new(table),
             is_recycled,
+            tombstones: AtomicU64::new(0),
             span: Mutex::new(None),
         }
     }
@@ -52,6 +58,18 @@ impl Memory {
     /// Where its records lie; `None` while it is empty.
     pub(crate) fn span(&self) -> Option<LogSpan> {
         *self.span.lock()
+    }
+
+    /// Entries that are tombstones.
+    pub(crate) fn tombstones(&self) -> u64 {
+        // Relaxed, here and below: a statistic.
+        self.tombstones.load(Ordering::Relaxed)
+    }
+
+    /// Notes that so many of the entries just inserted are tombstones. For the one thread that inserts.
+    pub(crate) fn note_tombstones(&self, count: u64) {
+        let before = self.tombstones.load(Ordering::Relaxed);
+        self.tombstones.store(before + count, Ordering::Relaxed);
     }
 
     /// Notes a record that was applied.

@@ -9,6 +9,8 @@
 //!
 //! When anything fails, the files made so far are removed: nobody has been told of them.
 
+use std::sync::Arc;
+
 use kingtide_base::{
     Cursor, EntryKind, EntryRef, FileId, Fragments, StorageError, StorageResult, ValueRef,
 };
@@ -19,7 +21,7 @@ use crate::{
     compaction::filter::{Decision, VersionFilter},
     family::Family,
     files::Files,
-    options::Compression,
+    options::{Compression, FamilyOptions},
 };
 
 /// Raw bytes of a table's block.
@@ -27,7 +29,7 @@ const BLOCK_BYTES: usize = 4096;
 /// A value file is closed when it has reached this size.
 const VALUE_FILE_BYTES_MAX: u64 = 256 << 20;
 /// Entries between two looks at whether the work was cancelled.
-const ENTRIES_PER_CHECK: u64 = 1024;
+const ENTRIES_PER_CHECK: u64 = 128;
 
 /// What was written.
 #[derive(Debug, Default)]
@@ -68,6 +70,8 @@ pub(crate) fn codec_of(compression: Compression) -> CodecId {
 pub(crate) struct TableWriter<'a> {
     files: &'a Files,
     family: &'a Family,
+    /// The settings in force when the work began.
+    options: Arc<FamilyOptions>,
     table_bytes_max: u64,
     table: Option<TableBuilder>,
     values: Option<ValueLogBuilder>,
@@ -89,6 +93,7 @@ impl<'a> TableWriter<'a> {
         Self {
             files,
             family,
+            options: Arc::clone(&family.options()),
             table_bytes_max,
             table: None,
             values: None,
@@ -218,7 +223,7 @@ impl<'a> TableWriter<'a> {
     }
 
     fn separates(&self, kind: EntryKind, value: &[u8]) -> bool {
-        let threshold = self.family.options.value_threshold_bytes;
+        let threshold = self.options.value_threshold_bytes;
         kind == EntryKind::Put && threshold > 0 && value.len() >= threshold
     }
 
@@ -230,7 +235,7 @@ impl<'a> TableWriter<'a> {
         {
             self.close_values()?;
         }
-        let codec = codec_of(self.family.options.compression);
+        let codec = codec_of(self.options.compression);
         let values = match &mut self.values {
             Some(values) => values,
             None => {
@@ -244,7 +249,7 @@ impl<'a> TableWriter<'a> {
     }
 
     fn open_table(&mut self) -> StorageResult<()> {
-        let options = &self.family.options;
+        let options = &self.options;
         let id = self.files.take_id();
         let file = self.files.create_klog(id)?;
         self.created.push(Created::Klog(id));

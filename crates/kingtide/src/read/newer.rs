@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use kingtide_base::{Cursor, KeyOrder, SeqNo, StorageResult};
+use kingtide_base::{Cursor, KeyOrder, RangeTombstone, SeqNo, StorageResult};
 use kingtide_table::CursorUse;
 
 use super::{get::newest_in_tables, read_set::KeyRange};
@@ -67,9 +67,39 @@ impl NewerInTables for Files {
             if let Some(key) = newer_in_ranges(&mut cursor, order, ranges, since)? {
                 return Ok(Some(key));
             }
+            if let Some(key) = deleted_in_ranges(table.ranges().tombstones(), ranges, since, order)
+            {
+                return Ok(Some(key));
+            }
         }
         Ok(None)
     }
+}
+
+/// The beginning of one of `tombstones` that is newer than `since` and shares keys with one of `ranges`, which are
+/// ascending and apart.
+pub(crate) fn deleted_in_ranges<'a>(
+    mut tombstones: impl Iterator<Item = RangeTombstone<'a>>,
+    ranges: &[KeyRange<'_>],
+    since: SeqNo,
+    order: &KeyOrder,
+) -> Option<Vec<u8>> {
+    let found = tombstones.find(|tombstone| {
+        tombstone.sequence > since && meets((tombstone.start, tombstone.end), ranges, order)
+    });
+    found.map(|tombstone| tombstone.start.to_vec())
+}
+
+/// True when a range delete from `start` to `end` (empty: no end) shares keys with one of `ranges`, which are ascending and
+/// apart.
+pub(crate) fn meets(
+    (start, end): (&[u8], &[u8]),
+    ranges: &[KeyRange<'_>],
+    order: &KeyOrder,
+) -> bool {
+    let index = ranges.partition_point(|range| range.ends_before(start, order));
+    let next = ranges.get(index);
+    next.is_some_and(|range| end.is_empty() || !range.starts_at_or_behind(end, order))
 }
 
 /// The first key of `cursor` in one of `ranges`, which are ascending and apart, that has a version newer than `since`.

@@ -237,6 +237,7 @@ impl FamilyReads {
     }
 }
 
+/// `ranges` in order, those that overlap or touch as one.
 fn merge<'a>(ranges: impl Iterator<Item = KeyRange<'a>>, order: &KeyOrder) -> Vec<KeyRange<'a>> {
     let mut ranges: Vec<KeyRange<'_>> = ranges.filter(|range| !range.is_empty(order)).collect();
     ranges.sort_by(|left, right| compare_lower(left.lower, right.lower, order));

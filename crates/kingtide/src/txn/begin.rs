@@ -97,7 +97,7 @@ impl Transaction {
         self.options.isolation
     }
 
-    /// True until the transaction is committed or rolled back. One that was aborted is active until then.
+    /// True until the transaction is committed, prepared or rolled back. One that was aborted is active until then.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.state == State::Active
@@ -109,6 +109,7 @@ impl Transaction {
             State::Active => return self.pins.check(self.engine.env.as_ref()),
             State::Committed => "committed",
             State::RolledBack => "rolled back",
+            State::Prepared => "prepared",
         };
         Err(Error::new(
             ErrorKind::Closed,
@@ -117,7 +118,7 @@ impl Transaction {
     }
 
     /// Forgets what is held for the present life, keeping memory for the next.
-    fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.writes.clear();
         self.savepoints.clear();
         self.pins = Pins::default();
@@ -130,11 +131,16 @@ impl Transaction {
     /// Forgets all writes, and everything that was remembered of reads. Rolling back twice succeeds.
     ///
     /// # Errors
-    /// `InvalidArgument` after a commit.
+    /// `InvalidArgument` after a commit or a prepare.
     pub fn rollback(&mut self) -> Result<()> {
         if self.state == State::Committed {
             return Err(Error::invalid(
                 "the transaction was committed and cannot be rolled back",
+            ));
+        }
+        if self.state == State::Prepared {
+            return Err(Error::invalid(
+                "the transaction is prepared: roll it back by its xid",
             ));
         }
         self.forget();
@@ -142,7 +148,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Begins again with the same settings, after a commit, a rollback, a conflict or an abort. The memory is used again.
+    /// Begins again with the same settings, after a commit, a prepare, a rollback, a conflict or an abort. The memory is used again.
     ///
     /// # Errors
     /// `InvalidArgument` while the transaction is active, `Closed` when the database is.

@@ -95,7 +95,7 @@ impl Transaction {
         let modes = self
             .writes
             .sections()
-            .map(|section| of(section.family.options.sync));
+            .map(|section| of(section.family.sync_mode()));
         modes.fold(Durability::Kernel, Durability::stricter)
     }
 }

@@ -8,12 +8,14 @@
 //! | `single_delete` | deletes of keys that were put once |
 //! | `savepoint` | taking back the writes after a point |
 //! | `commit` | what is checked, how durable it must be |
+//! | `prepare` | the first phase of two-phase commit |
 //! | `abort` | the end from outside: abort by another thread, time over |
 //! | `retry` | a piece of work again until it commits |
 
 mod abort;
 mod begin;
 mod commit;
+mod prepare;
 mod range_delete;
 mod reads;
 mod retry;
@@ -25,6 +27,7 @@ mod writes;
 use std::{fmt, sync::Arc};
 
 pub use abort::AbortHandle;
+pub(crate) use prepare::{check_xid, durability_of, isolation_of};
 pub use retry::RetryOptions;
 pub(crate) use retry::retry;
 pub(crate) use view::{acquire, find_at, get_at, iter_at};
@@ -43,6 +46,7 @@ enum State {
     Active,
     Committed,
     RolledBack,
+    Prepared,
 }
 
 /// A transaction: everything written in it is committed as a whole, over any number of column families, or not at all.

@@ -17,7 +17,7 @@ mod tail;
 
 pub(crate) use reader::{LogEnd, LogStart, Replay, read_log};
 pub(crate) use record::{HEADROOM_BYTES, RecordFrames};
-pub(crate) use segment::{Blank, segment_slot};
+pub(crate) use segment::{Blank, segment_name, segment_slot};
 pub(crate) use tail::{Tail, UnsyncedSegments};
 
 // Loom's locks work inside its models only; these tests use them outside.

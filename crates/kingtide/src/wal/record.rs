@@ -55,10 +55,15 @@ impl RecordFrames {
     }
 
     /// Bytes that the frames take in the log, one after the other.
-    pub(super) fn sizes(&self) -> impl Iterator<Item = u64> + '_ {
+    pub(crate) fn sizes(&self) -> impl Iterator<Item = u64> + '_ {
         self.frames
             .iter()
             .map(|frame| frame_bytes(frame.payload.len()) as u64)
+    }
+
+    /// Bytes that the record takes in the log.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.sizes().sum()
     }
 
     /// The longest frame in bytes.

@@ -15,6 +15,11 @@ pub(crate) fn segment_slot(name: &str) -> Option<u64> {
     name.strip_suffix(WAL_SUFFIX)?.parse().ok()
 }
 
+/// The name of the segment file of a slot.
+pub(crate) fn segment_name(slot: u64) -> String {
+    format!("{slot:06}{WAL_SUFFIX}")
+}
+
 /// Zeros are written in steps of this size.
 const ALLOCATE_STEP_BYTES: u64 = 1 << 20;
 
@@ -70,7 +75,7 @@ impl Blank {
         sync: bool,
     ) -> StorageResult<Self> {
         let bytes = bytes.clamp(limits::SEGMENT_BYTES_MIN, limits::SEGMENT_BYTES_MAX);
-        let name = format!("{slot:06}{WAL_SUFFIX}");
+        let name = segment_name(slot);
         let file = directory
             .open(&name, OpenMode::CreateNew)
             .map_err(|error| StorageError::io(format!("wal/{name}"), "create", error))?;

@@ -279,6 +279,25 @@ impl Tail {
         names
     }
 
+    /// Gives up all blanks, for a log that has been idle for long; their names are returned for removal.
+    pub(crate) fn give_up_blanks(&mut self) -> Vec<String> {
+        self.blanks.drain(..).map(|blank| blank.name).collect()
+    }
+
+    /// The secured length of the current segment.
+    pub(crate) fn current_bytes(&self) -> u64 {
+        self.current.bytes
+    }
+
+    /// Goes on in `blank`, however much room the current segment has left.
+    ///
+    /// # Errors
+    /// When its header cannot be written. The caller must stop the log then.
+    pub(crate) fn restart(&mut self, blank: Blank) -> StorageResult<()> {
+        self.blanks.push_front(blank);
+        self.switch()
+    }
+
     /// The window to prepare next, if the tail has come near the end of the last one: which file, from where. A call
     /// claims the window: the next one is offered only when the tail comes near its end.
     pub(crate) fn claim_window(&mut self) -> Option<(Arc<Segment>, u64)> {

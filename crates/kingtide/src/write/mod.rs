@@ -4,20 +4,34 @@
 //! |---|---|
 //! | `order` | the commit lock, the visible watermark and group commit; checked by loom |
 //! | `pipeline` | one commit from the transaction's buffers to the log and the memtables |
+//! | `disk` | the room on the device that writes leave free |
+//! | `restart` | going on in a small segment when the log is empty |
 //! | `write_set` | the operations of one transaction, in log format from the first put |
 //! | `hooks` | commit hooks of one write set |
 //! | `validate` | first committer wins: what was written or read may not have been written by others since |
 //! | `stall` | writers wait here when flushing falls behind |
+//! | `two_phase` | preparing a transaction, its outcome, and where its record stays |
+//! | `prepared` | what is kept of a prepared transaction, and which names are taken |
+//! | `locks`, `lock_table` | what one prepared transaction locks, and all of them |
 
+mod disk;
 mod hooks;
+mod lock_table;
+mod locks;
 mod order;
 mod pipeline;
+mod prepared;
+mod restart;
 mod stall;
+mod two_phase;
 mod validate;
 mod write_set;
 
+pub(crate) use lock_table::{LockTable, RecordPlace};
+pub(crate) use order::OrderState;
 pub(crate) use pipeline::{
     Attention, CommitLog, Durability, Pipeline, PipelineParts, reopen_required,
 };
+pub(crate) use prepared::{FamilyOf, Prepared, PreparedNames};
 pub(crate) use validate::Validation;
 pub(crate) use write_set::{OwnWrite, WriteMark, WriteSet};

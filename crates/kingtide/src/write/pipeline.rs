@@ -19,7 +19,10 @@ use kingtide_env::{
 };
 
 use super::{
+    disk::DiskRoom,
+    lock_table::LockTable,
     order::{CommitOrder, Completion, LogFailure, OrderState, OrderedLog},
+    prepared::PreparedNames,
     stall::Stall,
     validate::{self, Checked, Places, Recheck, Validation},
     write_set::WriteSet,
@@ -39,22 +42,41 @@ const RUN_CHECK_PERIOD: u64 = 1024;
 /// The end of the log as the commit lock guards it.
 pub(crate) struct CommitLog {
     pub(crate) tail: Tail,
+    /// What prepared transactions keep others from writing.
+    pub(crate) locks: LockTable,
     /// The largest durable mark that a frame in the log carries.
-    marked: Lsn,
+    pub(super) marked: Lsn,
     next_slot: u64,
     /// Set by close: nothing is committed from then on.
     is_closed: bool,
 }
 
 impl CommitLog {
-    pub(crate) fn new(tail: Tail, next_slot: u64) -> Self {
+    pub(crate) fn new(tail: Tail, next_slot: u64, locks: LockTable) -> Self {
         let marked = tail.position();
         Self {
             tail,
+            locks,
             marked,
             next_slot,
             is_closed: false,
         }
+    }
+}
+
+impl OrderState<CommitLog> {
+    /// Refuses writing once the log has stopped or the database is closed.
+    ///
+    /// # Errors
+    /// `ReopenRequired`, `Closed`.
+    pub(super) fn check_writable(&self) -> Result<()> {
+        if let Some(failure) = self.failure() {
+            return Err(reopen_required(failure));
+        }
+        if self.log.is_closed {
+            return Err(Error::new(ErrorKind::Closed, "the database is closed"));
+        }
+        Ok(())
     }
 }
 
@@ -115,12 +137,14 @@ pub(crate) struct Pipeline {
     pub(crate) stall: Stall,
     pub(crate) memtables: MemtableSource,
     pub(crate) keeper: KeeperSignal,
-    env: Arc<dyn Env>,
+    pub(crate) prepared: PreparedNames,
+    pub(crate) disk: DiskRoom,
+    pub(super) env: Arc<dyn Env>,
     log_directory: Arc<dyn Directory>,
     /// Held by whoever makes a blank segment.
     blank_maker: Mutex<()>,
     /// Set once any commit asked for durability: blanks are then made durable too.
-    wants_durability: AtomicBool,
+    pub(super) wants_durability: AtomicBool,
     syncs: AtomicU64,
     commits: AtomicU64,
     attention: std::sync::OnceLock<Arc<dyn Attention>>,
@@ -134,6 +158,7 @@ pub(crate) struct PipelineParts {
     pub(crate) last: SeqNo,
     pub(crate) sealed_bytes_max: usize,
     pub(crate) memtables: MemtableSource,
+    pub(crate) prepared: PreparedNames,
 }
 
 enum Attempt {
@@ -155,6 +180,8 @@ impl Pipeline {
             stall: Stall::new(parts.sealed_bytes_max),
             memtables: parts.memtables,
             keeper: KeeperSignal::default(),
+            prepared: parts.prepared,
+            disk: DiskRoom::new(Arc::clone(&parts.log_directory)),
             env: parts.env,
             log_directory: parts.log_directory,
             blank_maker: Mutex::new(()),
@@ -188,6 +215,7 @@ impl Pipeline {
             self.wants_durability.store(true, Ordering::Relaxed);
         }
         writes.check_hooks()?;
+        self.disk.check(writes)?;
         writes.prepare();
         let mut checked = self.check(writes, validation, None)?;
         loop {
@@ -229,11 +257,14 @@ impl Pipeline {
     /// # Errors
     /// As [`Pipeline::commit`].
     pub(crate) fn validate_reads(&self, validation: Validation<'_>) -> Result<()> {
-        self.check(&WriteSet::default(), Some(validation), None)
-            .map(|_| ())
+        self.check(&WriteSet::default(), Some(validation), None)?;
+        let state = self.order.lock();
+        let held = state.log.locks.blocks_updates(validation.reads, None);
+        drop(state);
+        held.map_or(Ok(()), |held| Err(held.into_error()))
     }
 
-    fn check<'a>(
+    pub(super) fn check<'a>(
         &self,
         writes: &WriteSet,
         validation: Option<Validation<'a>>,
@@ -242,12 +273,12 @@ impl Pipeline {
         let Some(validation) = validation else {
             return Ok(None);
         };
-        let places = Places::note(validation);
-        let last = if validation.has_reads() || writes.op_count() >= limits::RUN_ENTRIES_MIN {
-            self.order.lock().last_sequence()
-        } else {
+        let places = Places::note(writes, validation);
+        let last = if places.is_empty() && writes.op_count() < limits::RUN_ENTRIES_MIN {
             // Saves the lock; the second step then looks at a few commits more.
             self.order.visible()
+        } else {
+            self.order.lock().last_sequence()
         };
         validate::check(writes, (places, last), validation, before).map(Some)
     }
@@ -259,33 +290,21 @@ impl Pipeline {
         durability: Durability,
         validation: Option<(&Checked<'_>, Validation<'_>)>,
     ) -> Result<Attempt> {
+        // Let go behind the lock, at every way out.
+        let _released;
         let mut state = self.order.lock();
-        if let Some(failure) = state.failure() {
-            return Err(reopen_required(failure));
-        }
-        if state.log.is_closed {
-            return Err(Error::new(ErrorKind::Closed, "the database is closed"));
-        }
-        if !state.log.tail.has_room(writes.frames()) {
-            return Ok(Attempt::NeedsLogRoom);
-        }
-        for (index, section) in writes.sections().enumerate() {
-            if section.family.is_dropped() {
-                return Err(dropped(&section.family));
-            }
-            let current = section.family.load();
-            if !current
-                .active
-                .table
-                .fits(section.arena_bytes, section.op_count())
-            {
-                return Ok(Attempt::NeedsMemtable(index, Arc::clone(&current.active)));
-            }
+        state.check_writable()?;
+        if let Some(missing) = lacks_room(&state, writes)? {
+            return Ok(missing);
         }
         if let Some((checked, validation)) = validation
             && validate::recheck(writes, checked, validation)? == Recheck::Stale
         {
             return Ok(Attempt::NeedsValidation);
+        }
+        if let Some(held) = state.log.locks.blocks_commit(writes, validation) {
+            drop(state);
+            return Err(held.into_error());
         }
         let sequence = state.next_sequence();
         // Before the append: a long record begins here and may end in a later segment.
@@ -305,9 +324,12 @@ impl Pipeline {
             {
                 return Err(self.append_failed(state, "a memtable refused what it had room for"));
             }
-            current.active.note_record(segment, start, end);
+            section.note_applied(&current.active, segment, (start, end));
         }
         writes.take_hook_tickets();
+        if let Some(prepared) = writes.ends() {
+            _released = state.log.locks.end(prepared, end);
+        }
         let must_sync = durability == Durability::Device;
         if must_sync {
             state.log.tail.give_up_windows();
@@ -322,7 +344,7 @@ impl Pipeline {
         })
     }
 
-    fn append_failed(
+    pub(super) fn append_failed(
         &self,
         mut state: kingtide_env::sync::MutexGuard<'_, OrderState<CommitLog>>,
         message: &str,
@@ -341,6 +363,9 @@ impl Pipeline {
             self.keeper.nudge();
         }
         for section in writes.sections() {
+            if section.ranges().len() > 0 {
+                section.family.load().active.table.tidy_ranges();
+            }
             // A batch is a run of its own; small commits make one only every few thousand.
             let may_add_run = section.op_count() >= limits::RUN_ENTRIES_MIN
                 || sequence.0.is_multiple_of(RUN_CHECK_PERIOD);
@@ -379,7 +404,7 @@ impl Pipeline {
             .map_err(|failure| reopen_required(&failure))
     }
 
-    fn sync_segments(&self, segments: &UnsyncedSegments) -> Result<()> {
+    pub(super) fn sync_segments(&self, segments: &UnsyncedSegments) -> Result<()> {
         // Relaxed: a statistic.
         self.syncs.fetch_add(1, Ordering::Relaxed);
         for segment in segments {
@@ -412,7 +437,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// `DiskFull` or `Io`; the log is as before.
-    fn make_log_room(&self, record: &RecordFrames) -> Result<()> {
+    pub(super) fn make_log_room(&self, record: &RecordFrames) -> Result<()> {
         let _one_at_a_time = self.blank_maker.lock();
         loop {
             let bytes = {
@@ -443,12 +468,23 @@ impl Pipeline {
     }
 
     fn add_blank(&self, bytes: u64) -> Result<()> {
+        let blank = self.make_blank(bytes)?;
+        self.order.lock().log.tail.add_blank(blank);
+        Ok(())
+    }
+
+    /// Makes a blank of about `bytes`, which is not part of the log yet.
+    ///
+    /// # Errors
+    /// As [`Pipeline::make_log_room`].
+    pub(super) fn make_blank(&self, bytes: u64) -> Result<Blank> {
         let slot = {
             let mut state = self.order.lock();
             let slot = state.log.next_slot;
             state.log.next_slot += 1;
             slot
         };
+        self.disk.look();
         // Relaxed: a hint.
         let sync = self.wants_durability.load(Ordering::Relaxed);
         let blank = Blank::create(
@@ -458,8 +494,7 @@ impl Pipeline {
             bytes,
             sync,
         )?;
-        self.order.lock().log.tail.add_blank(blank);
-        Ok(())
+        Ok(blank)
     }
 
     /// Seals the memtable `full` of `family`, unless someone else did, and puts an empty one with room for `needed`
@@ -478,7 +513,7 @@ impl Pipeline {
         if family.is_dropped() || !Arc::ptr_eq(&family.load().active, full) {
             return Ok(());
         }
-        let sealed_max = family.options.l0_queue_stall_threshold;
+        let sealed_max = family.options().l0_queue_stall_threshold;
         self.stall
             .wait(|| family.load().sealed.len() >= sealed_max)?;
         self.replace_active(family, full, needed);
@@ -491,7 +526,7 @@ impl Pipeline {
         let Some(_one_at_a_time) = family.rotating.try_lock() else {
             return;
         };
-        let sealed_max = family.options.l0_queue_stall_threshold;
+        let sealed_max = family.options().l0_queue_stall_threshold;
         if self.stall.has_room() && family.load().sealed.len() < sealed_max {
             self.replace_active(family, full, (0, 0));
         }
@@ -500,11 +535,11 @@ impl Pipeline {
     /// Puts an empty memtable in the place of `full`, if that is still the active one. An empty one is dropped, others
     /// are sealed.
     fn replace_active(&self, family: &Arc<Family>, full: &Arc<Memory>, needed: (usize, usize)) {
-        let buffer_bytes = family.options.write_buffer_bytes;
+        let buffer_bytes = family.options().write_buffer_bytes;
         let fresh = self
             .memtables
             .make(&family.order, buffer_bytes, needed.0, needed.1);
-        {
+        let is_sealed = {
             let _commit_lock = self.order.lock();
             if family.is_dropped() || !Arc::ptr_eq(&family.load().active, full) {
                 return;
@@ -517,8 +552,9 @@ impl Pipeline {
                     current.sealed_with(fresh)
                 }
             });
-        }
-        if let Some(attention) = self.attention.get() {
+            !full.table.is_empty()
+        };
+        if is_sealed && let Some(attention) = self.attention.get() {
             attention.sealed(family);
         }
     }
@@ -576,7 +612,7 @@ impl KeeperSignal {
         self.is_idle.store(is_idle, Ordering::Relaxed);
     }
 
-    fn sync_within(&self, interval: Duration, env: &dyn Env) {
+    pub(super) fn sync_within(&self, interval: Duration, env: &dyn Env) {
         // Relaxed: the keeper is nudged after the store, and rechecks.
         if self.sync_due.load(Ordering::Relaxed) == 0 {
             let due = env
@@ -620,7 +656,32 @@ impl KeeperSignal {
     }
 }
 
-fn outcome_unknown(failure: &LogFailure) -> Error {
+/// What must be made before `writes` fit into the log and the memtables.
+///
+/// # Errors
+/// `NotFound` when a family was dropped.
+fn lacks_room(state: &OrderState<CommitLog>, writes: &WriteSet) -> Result<Option<Attempt>> {
+    if !state.log.tail.has_room(writes.frames()) {
+        return Ok(Some(Attempt::NeedsLogRoom));
+    }
+    for (index, section) in writes.sections().enumerate() {
+        if section.family.is_dropped() {
+            return Err(dropped(&section.family));
+        }
+        let current = section.family.load();
+        if !current
+            .active
+            .table
+            .fits(section.arena_bytes, section.op_count())
+        {
+            let full = Arc::clone(&current.active);
+            return Ok(Some(Attempt::NeedsMemtable(index, full)));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn outcome_unknown(failure: &LogFailure) -> Error {
     Error::new(
         ErrorKind::OutcomeUnknown,
         format!(
@@ -641,7 +702,7 @@ pub(crate) fn reopen_required(failure: &LogFailure) -> Error {
     )
 }
 
-fn dropped(family: &Family) -> Error {
+pub(super) fn dropped(family: &Family) -> Error {
     Error::new(
         ErrorKind::NotFound,
         format!("column family {:?} was dropped", family.name()),

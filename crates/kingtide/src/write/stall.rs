@@ -74,6 +74,11 @@ impl Stall {
         Ok(())
     }
 
+    /// Bytes that sealed memtables take, and may take.
+    pub(crate) fn sealed_bytes(&self) -> (usize, usize) {
+        (self.state.lock().sealed_bytes, self.sealed_bytes_max)
+    }
+
     /// True when another memtable may be sealed without waiting.
     pub(crate) fn has_room(&self) -> bool {
         self.state.lock().sealed_bytes < self.sealed_bytes_max

@@ -3,7 +3,7 @@
 //!
 //! | what | is compared with |
 //! |---|---|
-//! | keys written | the transaction's snapshot, if it has one for all its reads |
+//! | keys written, ranges deleted | the transaction's snapshot, if it has one for all its reads |
 //! | keys read for update | what that read saw |
 //! | other keys and ranges that were read, where the level remembers them | the snapshot |
 //!
@@ -11,6 +11,8 @@
 //!    that took commits since; tables may have to be read for that.
 //! 2. Inside it, only what arrived since step 1 is looked at. If tables were installed meanwhile, what was in a memtable
 //!    may have left it, so the transaction goes back to step 1.
+//!
+//! Range deletes count as writes of every key in them, on both sides.
 //!
 //! For keys, step 2 looks them up once more in memtables that took commits since. For ranges, and for many keys, it goes
 //! the other way round: the entries that arrived lie one behind the other in the memtable, and each is searched for among
@@ -22,21 +24,20 @@
 //!
 //! Commits that are applied but not yet visible count: they come first in the commit order.
 
-use std::sync::Arc;
+use std::{ops::Bound, sync::Arc};
 
-use kingtide_base::{EntryKind, KeyOrder, SeqNo};
+use kingtide_base::{EntryKind, Fragments, KeyOrder, SeqNo};
 use kingtide_collections::{EntryOffset, Memtable, MemtableEntry};
 
-use super::write_set::WriteSet;
+use super::write_set::{Section, WriteSet};
 use crate::{
     error::{Conflict, ConflictAccess, Error, Result},
-    family::{Family, SuperVersion},
+    family::{Family, Loaded, SuperVersion},
     memtable::Memory,
     read::{
-        newer::{NewerInTables, newer_in_ranges},
+        newer::{NewerInTables, deleted_in_ranges, meets, newer_in_ranges},
         read_set::{FamilyReads, KeyRange, ReadSet},
     },
-    version::Version,
 };
 
 /// Single reads of a family up to this many are looked up in step 2 like writes.
@@ -61,28 +62,49 @@ pub(crate) struct Validation<'a> {
 }
 
 impl<'a> Validation<'a> {
-    /// True when what arrives must be looked at in order, for which step 1 needs the commit lock once.
-    pub(super) fn has_reads(&self) -> bool {
-        self.reads.is_some()
-    }
-
     fn families(&self) -> impl Iterator<Item = &'a FamilyReads> + use<'a> {
         self.reads.into_iter().flat_map(ReadSet::families)
     }
 }
 
-/// The places from which step 2 starts, one for each family that was read. Noted before step 1.
-pub(super) struct Places(Vec<(Arc<Memory>, EntryOffset)>);
+/// A memtable, and a place in it.
+type Place = (Arc<Memory>, EntryOffset);
+
+/// The places from which step 2 starts. Noted before step 1.
+pub(super) struct Places {
+    /// One for each family that was read.
+    reads: Vec<Place>,
+    /// One for each section of the writes that deletes ranges; empty when none does.
+    writes: Vec<Option<Place>>,
+}
 
 impl Places {
+    /// True when nothing was noted: then step 1 does not need the commit lock.
+    pub(super) fn is_empty(&self) -> bool {
+        self.reads.is_empty() && self.writes.is_empty()
+    }
+
     /// Notes the places. Before step 1 the commit lock must be taken once.
-    pub(super) fn note(validation: Validation<'_>) -> Self {
-        let place = |reads: &FamilyReads| {
-            let active = Arc::clone(&reads.family.load().active);
+    pub(super) fn note(writes: &WriteSet, validation: Validation<'_>) -> Self {
+        let place = |family: &Family| {
+            let active = Arc::clone(&family.load().active);
             let tail = active.table.tail();
             (active, tail)
         };
-        Self(validation.families().map(place).collect())
+        let deletes_ranges = |section: &Section| !section.deleted().is_empty();
+        Self {
+            reads: validation
+                .families()
+                .map(|reads| place(&reads.family))
+                .collect(),
+            writes: match writes.sections().any(deletes_ranges) {
+                false => Vec::new(),
+                true => writes
+                    .sections()
+                    .map(|section| deletes_ranges(section).then(|| place(&section.family)))
+                    .collect(),
+            },
+        }
     }
 }
 
@@ -90,19 +112,24 @@ impl Places {
 pub(super) struct Checked<'a> {
     /// Every commit up to this one was looked at.
     through: SeqNo,
-    /// The tables that were looked at, per section of the writes: of the first, and of the others.
-    first_version: Option<Arc<Version>>,
-    other_versions: Vec<Arc<Version>>,
+    /// What was looked at, for the first section of the writes, which most often is the only one, and for the others.
+    first: Option<CheckedWrites>,
+    others: Vec<CheckedWrites>,
     /// The same for the reads.
     reads: Vec<CheckedReads<'a>>,
     returns: usize,
 }
 
+struct CheckedWrites {
+    current: Loaded,
+    /// For the range deletes, where there are any: as for the reads.
+    place: Option<Place>,
+}
+
 struct CheckedReads<'a> {
-    version: Arc<Version>,
+    current: Loaded,
     /// Everything in older memtables was looked at, and everything in this one before the place.
-    active: Arc<Memory>,
-    place: EntryOffset,
+    place: Place,
     /// Ascending and apart. The single keys too, when they are many.
     ranges: Vec<KeyRange<'a>>,
     looks_up_points: bool,
@@ -117,8 +144,8 @@ pub(super) enum Recheck {
     Stale,
 }
 
-/// Step 1. `last` is a commit up to which all are applied, read after `places` were noted and before the call; with reads, it
-/// is the newest and was read under the commit lock. `before` is what an earlier step 1 of the same commit answered.
+/// Step 1. `last` is a commit up to which all are applied, read after `places` were noted and before the call; under the commit
+/// lock, if places were noted. `before` is what an earlier step 1 of the same commit answered.
 ///
 /// # Errors
 /// `Conflict` that names key and family; what reading tables answers.
@@ -130,14 +157,15 @@ pub(super) fn check<'a>(
 ) -> Result<Checked<'a>> {
     let mut checked = Checked {
         through: last,
-        first_version: None,
-        other_versions: Vec::new(),
+        first: None,
+        others: Vec::new(),
         reads: Vec::new(),
         returns: before.map_or(0, |before| before.returns + 1),
     };
     if let Some(snapshot) = validation.snapshot {
+        let mut places = places.writes.into_iter();
         for section in writes.sections() {
-            let current = section.family.load_full();
+            let current = section.family.load();
             let keys = Keys {
                 family: &section.family,
                 since: snapshot,
@@ -148,14 +176,26 @@ pub(super) fn check<'a>(
                     keys.check(key, hash, &current, validation.tables)?;
                 }
             }
-            let version = Arc::clone(&current.version);
-            match checked.first_version {
-                None => checked.first_version = Some(version),
-                Some(_) => checked.other_versions.push(version),
+            if !section.deleted().is_empty() {
+                let ranges = ranges_of(section.deleted());
+                let looked = (snapshot, validation.tables);
+                check_ranges(
+                    (&section.family, ConflictAccess::Write),
+                    &current,
+                    &ranges,
+                    looked,
+                )?;
+            }
+            let place = places.next().flatten();
+            let place = place.map(|place| place_in(&current, place));
+            let looked = CheckedWrites { current, place };
+            match checked.first {
+                None => checked.first = Some(looked),
+                Some(_) => checked.others.push(looked),
             }
         }
     }
-    for (reads, place) in validation.families().zip(places.0) {
+    for (reads, place) in validation.families().zip(places.reads) {
         checked.reads.push(check_reads(reads, place, validation)?);
     }
     Ok(checked)
@@ -163,11 +203,11 @@ pub(super) fn check<'a>(
 
 fn check_reads<'a>(
     reads: &'a FamilyReads,
-    (active, tail): (Arc<Memory>, EntryOffset),
+    place: Place,
     validation: Validation<'_>,
 ) -> Result<CheckedReads<'a>> {
     let family = &reads.family;
-    let current = family.load_full();
+    let current = family.load();
     let mut keys = Keys {
         family,
         since: SeqNo::MAX,
@@ -177,21 +217,15 @@ fn check_reads<'a>(
         keys.since = update.since;
         keys.check(update.key, update.hash, &current, validation.tables)?;
     }
-    // A memtable that was put in place since the places were noted is looked at from its start.
-    let place = if Arc::ptr_eq(&current.active, &active) {
-        tail
-    } else {
-        Memtable::START
-    };
-    let mut checked = CheckedReads {
-        version: Arc::clone(&current.version),
-        active: Arc::clone(&current.active),
-        place,
-        ranges: Vec::new(),
-        looks_up_points: reads.points().len() <= POINTS_LOOKED_UP_MAX,
-    };
+    let place = place_in(&current, place);
+    let looks_up_points = reads.points().len() <= POINTS_LOOKED_UP_MAX;
     let Some(snapshot) = validation.snapshot else {
-        return Ok(checked);
+        return Ok(CheckedReads {
+            current,
+            place,
+            ranges: Vec::new(),
+            looks_up_points,
+        });
     };
     let has_newer = reads.points().len() < KEYS_FEW || has_newer(&current, snapshot);
     if has_newer {
@@ -202,14 +236,40 @@ fn check_reads<'a>(
     }
     let ranges = reads.merged_ranges();
     if has_newer && !ranges.is_empty() {
-        check_ranges(family, &current, &ranges, (snapshot, validation.tables))?;
+        let looked = (snapshot, validation.tables);
+        check_ranges((family, ConflictAccess::Range), &current, &ranges, looked)?;
     }
-    checked.ranges = if checked.looks_up_points {
-        ranges
+    Ok(CheckedReads {
+        current,
+        place,
+        ranges: match looks_up_points {
+            true => ranges,
+            false => reads.merged_with_points(),
+        },
+        looks_up_points,
+    })
+}
+
+/// Where step 2 begins in `current`: at the noted place, or at the start of a memtable that was put in place since.
+fn place_in(current: &SuperVersion, (active, tail): Place) -> Place {
+    if Arc::ptr_eq(&current.active, &active) {
+        (active, tail)
     } else {
-        reads.merged_with_points()
-    };
-    Ok(checked)
+        (Arc::clone(&current.active), Memtable::START)
+    }
+}
+
+/// The ranges of `deleted`, which are ascending and apart.
+fn ranges_of(deleted: &Fragments) -> Vec<KeyRange<'_>> {
+    let fragments = deleted.list().iter();
+    let ranges = fragments.map(|fragment| KeyRange {
+        lower: Bound::Included(&*fragment.start),
+        upper: match &*fragment.end {
+            [] => Bound::Unbounded,
+            end => Bound::Excluded(end),
+        },
+    });
+    ranges.collect()
 }
 
 /// True when anything in the family may be newer than `since`.
@@ -223,13 +283,13 @@ fn has_newer(current: &SuperVersion, since: SeqNo) -> bool {
 
 /// Walks `ranges` in everything that took commits after `since`.
 fn check_ranges(
-    family: &Family,
+    (family, access): (&Family, ConflictAccess),
     current: &SuperVersion,
     ranges: &[KeyRange<'_>],
     (since, tables): (SeqNo, &dyn NewerInTables),
 ) -> Result<()> {
     let order = &family.order;
-    let found = |key: Vec<u8>| conflict(&key, family, ConflictAccess::Range);
+    let found = |key: Vec<u8>| conflict(&key, family, access);
     for memory in current.memories() {
         let table = &memory.table;
         if table.largest_sequence() <= since {
@@ -246,6 +306,11 @@ fn check_ranges(
             if let Some(key) = newer_in_ranges(cursor.as_mut(), order, ranges, since)? {
                 return Err(found(key));
             }
+        }
+        let tombstones = table.range_tombstones();
+        let newer = tombstones.take_while(|tombstone| tombstone.sequence > since);
+        if let Some(key) = deleted_in_ranges(newer, ranges, since, order) {
+            return Err(found(key));
         }
     }
     match tables.in_ranges(family, &current.version, ranges, since)? {
@@ -264,10 +329,10 @@ pub(super) fn recheck(
     validation: Validation<'_>,
 ) -> Result<Recheck> {
     if let Some(snapshot) = validation.snapshot {
-        let versions = checked.first_version.iter().chain(&checked.other_versions);
-        for (section, version) in writes.sections().zip(versions) {
+        let looked = checked.first.iter().chain(&checked.others);
+        for (section, looked) in writes.sections().zip(looked) {
             let current = section.family.load();
-            if !Arc::ptr_eq(&current.version, version) {
+            if !Arc::ptr_eq(&current.version, &looked.current.version) {
                 return Ok(Recheck::Stale);
             }
             let keys = Keys {
@@ -280,18 +345,23 @@ pub(super) fn recheck(
                     keys.check_memory(key, hash, memory)?;
                 }
             }
+            if let Some(place) = &looked.place
+                && recheck_deleted(section, place, &current, (snapshot, checked))? == Recheck::Stale
+            {
+                return Ok(Recheck::Stale);
+            }
         }
     }
     for (reads, checked_reads) in validation.families().zip(&checked.reads) {
         let current = reads.family.load();
-        if !Arc::ptr_eq(&current.version, &checked_reads.version) {
+        if !Arc::ptr_eq(&current.version, &checked_reads.current.version) {
             return Ok(Recheck::Stale);
         }
         if arrived(&current, checked.through).next().is_none() {
             continue;
         }
         if checked.returns < RETURNS_MAX
-            && checked_reads.arrived_bytes(&current) > ARRIVED_BYTES_MAX
+            && arrived_bytes(&checked_reads.place, &current) > ARRIVED_BYTES_MAX
         {
             return Ok(Recheck::Stale);
         }
@@ -336,7 +406,7 @@ fn recheck_reads(
     if checked.ranges.is_empty() {
         return Ok(());
     }
-    for (memory, place) in checked.unseen(current) {
+    for (memory, place) in unseen(&checked.place, current) {
         let since = (snapshot, &reads.family.order);
         if let Some(entry) = first_touching(&memory.table, place, &checked.ranges, since) {
             return Err(conflict(entry.key, &reads.family, ConflictAccess::Range));
@@ -345,33 +415,61 @@ fn recheck_reads(
     Ok(())
 }
 
-impl CheckedReads<'_> {
-    /// The memtables with entries that step 1 may not have seen, and where these begin.
-    fn unseen<'c>(
-        &'c self,
-        current: &'c SuperVersion,
-    ) -> impl Iterator<Item = (&'c Arc<Memory>, EntryOffset)> {
-        let mut is_behind = false;
-        current.memories().map_while(move |memory| {
-            if is_behind {
-                return None;
-            }
-            is_behind = Arc::ptr_eq(memory, &self.active);
-            let place = if is_behind {
-                self.place
-            } else {
-                Memtable::START
-            };
-            Some((memory, place))
-        })
+/// The range deletes of `section` in step 2.
+fn recheck_deleted(
+    section: &Section,
+    place: &Place,
+    current: &SuperVersion,
+    (snapshot, checked): (SeqNo, &Checked<'_>),
+) -> Result<Recheck> {
+    if arrived(current, checked.through).next().is_none() {
+        return Ok(Recheck::Clean);
     }
+    if checked.returns < RETURNS_MAX && arrived_bytes(place, current) > ARRIVED_BYTES_MAX {
+        return Ok(Recheck::Stale);
+    }
+    let order = &section.family.order;
+    let is_touched = |entry: &MemtableEntry<'_>| match entry.kind {
+        EntryKind::RangeDelete => {
+            let range = (entry.key, entry.value);
+            let met = section
+                .deleted()
+                .overlapping_newer(order, range, SeqNo::ZERO);
+            met.is_some()
+        }
+        _ => section.deleted().find(order, entry.key).is_some(),
+    };
+    for (memory, place) in unseen(place, current) {
+        let mut arrivals = memory.table.arrivals(place);
+        let met = arrivals.find(|entry| entry.sequence > snapshot && is_touched(entry));
+        if let Some(entry) = met {
+            return Err(conflict(entry.key, &section.family, ConflictAccess::Write));
+        }
+    }
+    Ok(Recheck::Clean)
+}
 
-    fn arrived_bytes(&self, current: &SuperVersion) -> usize {
-        let bytes = |(memory, place): (&Arc<Memory>, EntryOffset)| {
-            Memtable::bytes_between(place, memory.table.tail())
-        };
-        self.unseen(current).map(bytes).sum()
-    }
+/// The memtables with entries that step 1 may not have seen, and where these begin.
+fn unseen<'c>(
+    (active, start): &'c Place,
+    current: &'c SuperVersion,
+) -> impl Iterator<Item = (&'c Arc<Memory>, EntryOffset)> {
+    let mut is_behind = false;
+    current.memories().map_while(move |memory| {
+        if is_behind {
+            return None;
+        }
+        is_behind = Arc::ptr_eq(memory, active);
+        let place = if is_behind { *start } else { Memtable::START };
+        Some((memory, place))
+    })
+}
+
+fn arrived_bytes(place: &Place, current: &SuperVersion) -> usize {
+    let bytes = |(memory, place): (&Arc<Memory>, EntryOffset)| {
+        Memtable::bytes_between(place, memory.table.tail())
+    };
+    unseen(place, current).map(bytes).sum()
 }
 
 /// The memtables that took commits after `through`.
@@ -394,15 +492,12 @@ fn first_touching<'m>(
 
 /// True when what the entry changes lies in one of `ranges`, which are ascending and apart.
 fn touches(ranges: &[KeyRange<'_>], entry: &MemtableEntry<'_>, order: &KeyOrder) -> bool {
+    if entry.kind == EntryKind::RangeDelete {
+        return meets((entry.key, entry.value), ranges, order);
+    }
     let index = ranges.partition_point(|range| range.ends_before(entry.key, order));
-    ranges.get(index).is_some_and(|range| {
-        if entry.kind == EntryKind::RangeDelete {
-            // From the key up to the value.
-            !range.starts_at_or_behind(entry.value, order)
-        } else {
-            !range.starts_behind(entry.key, order)
-        }
-    })
+    let next = ranges.get(index);
+    next.is_some_and(|range| !range.starts_behind(entry.key, order))
 }
 
 /// Keys of one family that may not have been written after `since`.

@@ -8,14 +8,17 @@
 
 use std::{cell::RefCell, cmp::Ordering, collections::HashMap, ops::Range, sync::Arc};
 
-use kingtide_base::{EntryKind, Fragments, Lsn, SeqNo, StorageResult, is_before_end, limits};
+use kingtide_base::{
+    EntryKind, Fragments, Lsn, SegmentId, SeqNo, StorageResult, is_before_end, limits,
+};
 use kingtide_collections::{MemtableOp, PreparedRun, entry_bytes};
-use kingtide_format::{Op, write_op, write_section_header};
+use kingtide_format::{Op, write_op, write_prepared_commit, write_section_header};
 
+use super::prepared::Prepared;
 use crate::{
     error::{Error, ErrorKind, Result},
-    family::{Family, hook::HookTicket},
-    memtable::{PlainOp, covered_places, surviving},
+    family::{CommitSizes, Family, hook::HookTicket},
+    memtable::{Memory, PlainOp, covered_places, surviving},
     read::iter::own_writes::{self, OwnWrites},
     wal::{HEADROOM_BYTES, RecordFrames, Tail},
 };
@@ -58,6 +61,8 @@ pub(crate) struct Section {
     pub(crate) family: Arc<Family>,
     /// Bytes that the operations take in a memtable.
     pub(crate) arena_bytes: usize,
+    /// What the operations add to the family's counts; set by `prepare`.
+    pub(super) sizes: CommitSizes,
     /// The sorted order of a large batch, made by `prepare`, taken by the memtable.
     pub(crate) run: Option<PreparedRun>,
     /// Taken in the ordered step when the family has a commit hook.
@@ -69,6 +74,8 @@ pub(crate) struct Section {
     ranges: Vec<u32>,
     /// The operations on keys that count beside the range deletes, made by `prepare`; `None` without range deletes.
     surviving: Option<Vec<u32>>,
+    /// The keys of all range deletes together, made by `prepare`.
+    deleted: Fragments,
     lookup: RefCell<Lookup>,
     /// Scratch for the section's header.
     header: Vec<u8>,
@@ -89,12 +96,14 @@ impl Section {
         Self {
             family,
             arena_bytes: 0,
+            sizes: CommitSizes::default(),
             run: None,
             hook_ticket: None,
             buffer: vec![0; HEADROOM_BYTES],
             index: Vec::new(),
             ranges: Vec::new(),
             surviving: None,
+            deleted: Fragments::default(),
             lookup: RefCell::default(),
             header: Vec::with_capacity(HEADROOM_BYTES),
         }
@@ -111,6 +120,7 @@ impl Section {
             .shrink_to(RECYCLED_BYTES_MAX / size_of::<OpIndex>());
         self.ranges.clear();
         self.surviving = None;
+        self.deleted = Fragments::default();
         let lookup = self.lookup.get_mut();
         lookup.newest.clear();
         lookup.indexed = 0;
@@ -164,6 +174,11 @@ impl Section {
     /// The ranges that are deleted: start and end (empty: no end), in the order in which they were made.
     pub(crate) fn ranges(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
         self.ranges.iter().map(|index| self.range(*index))
+    }
+
+    /// The keys of all range deletes together, once they are prepared.
+    pub(crate) fn deleted(&self) -> &Fragments {
+        &self.deleted
     }
 
     fn range(&self, index: u32) -> (&[u8], &[u8]) {
@@ -305,16 +320,45 @@ impl Section {
         });
     }
 
+    /// What the operations add to the family's counts.
+    fn measure(&mut self) {
+        let mut sizes = CommitSizes {
+            operations: self.index.len() as u64,
+            log_bytes: (self.header.len() + self.buffer.len() - HEADROOM_BYTES) as u64,
+            ..CommitSizes::default()
+        };
+        for op in &self.index {
+            sizes.tombstones += u64::from(op.kind.is_tombstone());
+            sizes.key_bytes += op.key.len() as u64;
+            sizes.value_bytes += op.value.len() as u64;
+        }
+        self.sizes = sizes;
+    }
+
+    /// Notes that the operations are in the log from `span.0` to `span.1` and in `memory`. For the holder of the commit
+    /// lock.
+    pub(super) fn note_applied(&self, memory: &Memory, segment: SegmentId, span: (Lsn, Lsn)) {
+        memory.note_record(segment, span.0, span.1);
+        memory.note_tombstones(self.sizes.tombstones);
+        self.family.counters.note_commit(self.sizes);
+    }
+
     /// Takes back all operations but the first `mark.ops`.
     fn truncate_to(&mut self, mark: &SectionMark) {
         self.arena_bytes = mark.arena_bytes;
         self.run = None;
         self.buffer.truncate(mark.buffer_bytes);
         self.index.truncate(mark.ops);
+        let ranges = self
+            .ranges
+            .partition_point(|index| (*index as usize) < mark.ops);
+        self.ranges.truncate(ranges);
         // Operations that were replaced by those taken back are the newest again: built anew on the next read.
         let lookup = self.lookup.get_mut();
         lookup.newest.clear();
         lookup.indexed = 0;
+        lookup.covered = Fragments::default();
+        lookup.covering = 0;
     }
 
     fn make_header(&mut self) {
@@ -346,9 +390,13 @@ pub(crate) struct WriteSet {
     sections: Vec<Section>,
     used: usize,
     bytes: usize,
-    /// Holds the record when it has more than one section.
+    /// Holds the record when it has more than one section, or a control section.
     gathered: Vec<u8>,
     frames: RecordFrames,
+    /// The record's control section; empty for ordinary commits.
+    control: Vec<u8>,
+    /// The prepared transaction that the commit ends.
+    ends: Option<Arc<Prepared>>,
 }
 
 impl WriteSet {
@@ -369,6 +417,13 @@ impl WriteSet {
 
     pub(super) fn sections_mut(&mut self) -> impl Iterator<Item = &mut Section> {
         self.sections[..self.used].iter_mut()
+    }
+
+    /// The most bytes that a family written to wants left free on the device.
+    #[inline]
+    pub(super) fn disk_free_bytes_min(&self) -> u64 {
+        let of = |section: &Section| section.family.disk_free_bytes_min();
+        self.sections().map(of).max().unwrap_or(0)
     }
 
     pub(super) fn frames(&self) -> &RecordFrames {
@@ -477,6 +532,29 @@ impl WriteSet {
         self.bytes = 0;
         self.gathered.clear();
         self.gathered.shrink_to(RECYCLED_BYTES_MAX);
+        self.control.clear();
+        self.ends = None;
+    }
+
+    /// Makes the commit of these operations the outcome of `prepared`.
+    pub(super) fn end(&mut self, prepared: Arc<Prepared>) {
+        self.control.clear();
+        write_prepared_commit(&mut self.control, &prepared.xid);
+        self.ends = Some(prepared);
+    }
+
+    /// The prepared transaction that the commit ends.
+    pub(super) fn ends(&self) -> Option<&Arc<Prepared>> {
+        self.ends.as_ref()
+    }
+
+    /// The record of the operations behind the control section `control`, with [`HEADROOM_BYTES`] free bytes before it.
+    pub(crate) fn record_with(&mut self, control: &[u8]) -> Vec<u8> {
+        self.control.clear();
+        self.control.extend_from_slice(control);
+        self.prepare();
+        self.control.clear();
+        std::mem::take(&mut self.gathered)
     }
 
     /// Makes everything ready that the commit lock should not wait for: the record's frames with their hashes, and the
@@ -484,10 +562,13 @@ impl WriteSet {
     pub(super) fn prepare(&mut self) {
         for section in &mut self.sections[..self.used] {
             section.make_header();
-            section.surviving = match section.ranges.is_empty() {
-                true => None,
-                false => surviving(&section.family.order, section.plain()),
-            };
+            section.measure();
+            if !section.ranges.is_empty() {
+                let order = &section.family.order;
+                let surviving = surviving(order, section.plain());
+                let deleted = covered_places(order, section.plain());
+                (section.surviving, section.deleted) = (surviving, deleted);
+            }
             let count = section.surviving_count();
             if count >= limits::RUN_ENTRIES_MIN {
                 section.run = Some(PreparedRun::sort(&section.family.order, count, |place| {
@@ -495,7 +576,7 @@ impl WriteSet {
                 }));
             }
         }
-        if self.used == 1 {
+        if self.used == 1 && self.control.is_empty() {
             let section = &mut self.sections[0];
             let start = HEADROOM_BYTES - section.header.len();
             section.buffer[start..HEADROOM_BYTES].copy_from_slice(&section.header);
@@ -504,6 +585,7 @@ impl WriteSet {
         } else {
             self.gathered.clear();
             self.gathered.resize(HEADROOM_BYTES, 0);
+            self.gathered.extend_from_slice(&self.control);
             for section in &self.sections[..self.used] {
                 self.gathered.extend_from_slice(&section.header);
                 self.gathered
@@ -511,6 +593,16 @@ impl WriteSet {
             }
             self.frames
                 .prepare(&self.gathered, HEADROOM_BYTES..self.gathered.len());
+        }
+        self.count_framing();
+    }
+
+    /// Counts what surrounds the sections in the log with the first one.
+    fn count_framing(&mut self) {
+        let sections: u64 = self.sections().map(|section| section.sizes.log_bytes).sum();
+        let record: u64 = self.frames.sizes().sum();
+        if let Some(first) = self.sections.first_mut() {
+            first.sizes.log_bytes += record.saturating_sub(sections);
         }
     }
 
@@ -525,7 +617,7 @@ impl WriteSet {
         durable: Lsn,
     ) -> StorageResult<Lsn> {
         let buffer = match &mut self.sections[..self.used] {
-            [only] => &mut only.buffer,
+            [only] if self.control.is_empty() => &mut only.buffer,
             _ => &mut self.gathered,
         };
         tail.append(buffer, &self.frames, sequence, durable)

@@ -115,6 +115,9 @@ impl Directory for Exhausted {
     fn remove(&self, name: &str) -> io::Result<()> {
         self.inner.remove(name)
     }
+    fn remove_directory(&self, name: &str) -> io::Result<()> {
+        self.inner.remove_directory(name)
+    }
     fn link(&self, name: &str, target: &dyn Directory, to: &str) -> io::Result<()> {
         self.inner.link(name, target, to)
     }

@@ -3,14 +3,14 @@
 
 use std::path::PathBuf;
 
-use kingtide_base::{EntryKind, FileId, KeyOrder, SeqNo, ValuePointer};
+use kingtide_base::{EntryKind, FileId, Fragments, KeyOrder, RangeTombstone, SeqNo, ValuePointer};
 use kingtide_env::OpenMode;
 use kingtide_format::CodecId;
 use kingtide_format::klog::dump_klog;
 use kingtide_format::vlog::dump_vlog;
 
 use super::model::{Entry, Value, World};
-use crate::{TableSettings, ValueLogBuilder, vlog_name};
+use crate::{TableBuilder, TableSettings, ValueLogBuilder, klog_name, vlog_name};
 
 fn check(name: &str, found: &str) {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../../testdata/format-v1", name]
@@ -55,6 +55,38 @@ fn a_klog_file_has_the_golden_bytes() {
     world.build(FileId(12), &settings, &entries);
     let bytes = world.env.read_file(World::path(FileId(12))).expect("there");
     check("klog.golden", &dump_klog(&bytes, FileId(12)));
+}
+
+/// A table of which range deletes reach over both ends of the keys.
+#[test]
+fn a_klog_file_with_range_deletes_has_the_golden_bytes() {
+    let world = World::new();
+    let file = world
+        .directory
+        .open(&klog_name(FileId(13)), OpenMode::CreateNew)
+        .expect("a new name");
+    let settings = TableSettings {
+        block_bytes: 256,
+        codec: CodecId::None,
+        filter_fpr: None,
+        order: KeyOrder::BYTEWISE,
+    };
+    let mut builder = TableBuilder::new(file, FileId(13), settings);
+    let entry = Entry::put(b"banana", 300, b"ripe");
+    builder.add(&entry.borrowed()).expect("no faults");
+    let tombstones = [
+        (&b"apple"[..], &b"cherry"[..], 299),
+        (b"berry", b"date", 12),
+    ];
+    let tombstones = tombstones.map(|(start, end, sequence)| RangeTombstone {
+        start,
+        end,
+        sequence: SeqNo(sequence),
+    });
+    builder.set_ranges(Fragments::build(&KeyOrder::BYTEWISE, tombstones, &[]));
+    builder.finish().expect("no faults");
+    let bytes = world.env.read_file(World::path(FileId(13))).expect("there");
+    check("klog-ranges.golden", &dump_klog(&bytes, FileId(13)));
 }
 
 #[test]

@@ -5,5 +5,6 @@ mod damage;
 mod fences;
 mod golden;
 mod model;
+mod ranges;
 mod tables;
 mod value_log;

@@ -138,9 +138,7 @@ impl Driver {
         let (answer, clock) =
             world::timed(&self.env, || held.transaction.get(&family.handle, &key));
         let (commit, clock) = view(clock);
-        let is_own = |write: &&Write| {
-            write.family == family.number && order.compare(&write.key, &key).is_eq()
-        };
+        let is_own = |write: &&Write| write.family == family.number && write.concerns(&order, &key);
         let own = held.writes.iter().rev().find(is_own);
         let expected = own.map_or_else(
             || self.model.get(family.number, &key, commit, clock),

@@ -1,6 +1,6 @@
 //! Writes of a history: single ones, batches, and transactions that stay open over other operations.
 
-use std::time::Duration;
+use std::{cmp::Ordering, time::Duration};
 
 use kingtide::{ErrorKind, SyncMode, TransactionOptions};
 use kingtide_base::SeqNo;
@@ -15,6 +15,14 @@ use crate::{
     violation::{Checked, Violation, ensure},
     world,
 };
+
+/// The keys of a write, for messages.
+fn write_text(write: &Write) -> String {
+    match &write.end {
+        None => key_text(&write.key),
+        Some(end) => format!("{} to {}", key_text(&write.key), key_text(end)),
+    }
+}
 
 impl Driver {
     pub(super) fn put(&mut self) -> Checked {
@@ -36,9 +44,9 @@ impl Driver {
         let write = self.some_write(&name, 1, false);
         let mut transaction = self.db.begin()?;
         let family = &self.families[&name].handle;
-        deletes::delete(&mut self.random, &mut transaction, family, &write.key)?;
+        deletes::apply(&mut self.random, &mut transaction, family, &write)?;
         transaction.commit()?;
-        self.note(format!("delete {name} {}", key_text(&write.key)));
+        self.note(format!("delete {name} {}", write_text(&write)));
         self.committed(&[write], None);
         Ok(())
     }
@@ -85,15 +93,7 @@ impl Driver {
             let is_expiring = self.random.one_in(15);
             let write = self.some_write(&name, 4, is_expiring);
             let family = &self.families[&name].handle;
-            match &write.value {
-                None => deletes::delete(&mut self.random, &mut transaction, family, &write.key)?,
-                Some(value) if write.expires_at == 0 => {
-                    transaction.put(family, &write.key, value)?
-                }
-                Some(value) => {
-                    transaction.put_expiring(family, &write.key, value, write.expires_at)?;
-                }
-            }
+            deletes::apply(&mut self.random, &mut transaction, family, &write)?;
             writes.push(write);
         }
         self.note(format!("batch of {count} to {names:?}, sync {sync:?}"));
@@ -107,14 +107,27 @@ impl Driver {
         Ok(())
     }
 
-    /// A write of family `name`: a delete once in `delete_one_in` times (0 for never, 1 for always).
+    /// A write of family `name`: a delete once in `delete_one_in` times (0 for never, 1 for always), some of them of a
+    /// range.
     fn some_write(&mut self, name: &str, delete_one_in: usize, is_expiring: bool) -> Write {
         let is_delete = delete_one_in != 0 && self.random.one_in(delete_one_in);
         let now_seconds = (self.env.unix_micros() / 1_000_000).cast_signed();
         let delay = *self.random.pick(&[-100, 3, 30, 300, 3_000]);
+        let mut key = self.some_key();
+        let mut end = None;
+        if is_delete && self.random.one_in(4) {
+            let order = self.model.order(self.families[name].number);
+            let other = self.some_key();
+            end = match order.compare(&key, &other) {
+                Ordering::Less => Some(other),
+                Ordering::Equal => None,
+                Ordering::Greater => Some(std::mem::replace(&mut key, other)),
+            };
+        }
         Write {
             family: self.families[name].number,
-            key: self.some_key(),
+            key,
+            end,
             value: (!is_delete).then(|| self.some_value()),
             expires_at: if is_expiring && !is_delete {
                 (now_seconds + delay).max(1)
@@ -207,17 +220,11 @@ impl Driver {
         let write = self.some_write(&name, 4, is_expiring);
         self.note(format!(
             "transaction {index} writes {name} {}",
-            key_text(&write.key)
+            write_text(&write)
         ));
         let family = &self.families[&name].handle;
         let held = &mut self.transactions[index];
-        match &write.value {
-            None => deletes::delete(&mut self.random, &mut held.transaction, family, &write.key)?,
-            Some(value) => {
-                held.transaction
-                    .put_expiring(family, &write.key, value, write.expires_at)?
-            }
-        }
+        deletes::apply(&mut self.random, &mut held.transaction, family, &write)?;
         held.writes.push(write);
         let count = held.transaction.operation_count();
         ensure(count == held.writes.len(), || {
@@ -264,8 +271,7 @@ impl Driver {
     }
 
     fn commit_transaction(&mut self, held: &mut HeldTransaction) -> Checked {
-        let is_behind =
-            |write: &Write| self.model.written_at(write.family, &write.key) > held.commit;
+        let is_behind = |write: &Write| self.model.concerned_at(write) > held.commit;
         let is_stale =
             |(family, key): &(_, Vec<u8>)| self.model.written_at(*family, key) > held.commit;
         let is_conflict = held.isolation.has_one_view()

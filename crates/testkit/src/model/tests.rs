@@ -9,6 +9,7 @@ fn put(family: FamilyNumber, key: &str, value: &str) -> Write {
     Write {
         family,
         key: key.into(),
+        end: None,
         value: Some(value.into()),
         expires_at: 0,
     }

@@ -16,11 +16,11 @@ mod steps;
 pub use play::Played;
 pub use steps::{Step, steps};
 
-use kingtide::Db;
+use kingtide::{Db, ErrorKind};
 use kingtide_env::{CrashImage, MemoryEnv};
 
 use crate::{
-    dump::{Dump, dump},
+    dump::Dump,
     violation::{Checked, Violation, ensure, no_panic},
     world,
 };
@@ -130,16 +130,24 @@ fn recover(env: &MemoryEnv) -> Checked<(Dump, u64)> {
     let db = Db::open(world::DATABASE, world::options(env))
         .map_err(|error| Violation::from(error).within("open after a power cut"))?;
     let calls = env.io_count();
-    let found = dump(&db)?;
+    let found = play::dump_all(&db)?;
     db.close()?;
     Ok((found, calls))
 }
 
-/// After recovery the database takes writes, and they are there after the next opening together with the rest.
+/// After recovery the database takes writes, and they are there after the next opening together with the rest. What is
+/// prepared is locked, and takes its outcome; every other one is committed.
 fn check_usable(env: &MemoryEnv, recovered: &Dump) -> Checked {
     let db = Db::open(world::DATABASE, world::options(env))?;
     let mut expected = recovered.clone();
+    let prepared = expected.insert(play::PREPARED.to_owned(), Vec::new());
+    for (index, (xid, _)) in prepared.into_iter().flatten().enumerate() {
+        end_prepared(&db, &mut expected, &xid, index % 2 == 0)?;
+    }
     for (name, entries) in &mut expected {
+        if name == play::PREPARED {
+            continue;
+        }
         let family = db.family(name)?;
         db.put(&family, steps::LAST_KEY, b"written after recovery")?;
         entries.push((steps::LAST_KEY.to_vec(), b"written after recovery".to_vec()));
@@ -149,4 +157,35 @@ fn check_usable(env: &MemoryEnv, recovered: &Dump) -> Checked {
     ensure(found == expected, || {
         "a write after recovery was lost or lost others".to_owned()
     })
+}
+
+/// Checks that everything that a prepared transaction writes is locked, and ends it.
+fn end_prepared(db: &Db, expected: &mut Dump, xid: &[u8], commits: bool) -> Checked {
+    let steps = steps();
+    let writes = play::prepared_writes(&steps, xid);
+    for (name, key, _) in writes {
+        // No family is renamed while a transaction is prepared in it, so each is there under this name.
+        let outcome = db.put(&db.family(name)?, key, b"of another one");
+        let is_refused = outcome.is_err_and(|error| error.kind() == ErrorKind::Conflict);
+        ensure(is_refused, || {
+            format!(
+                "a key of the prepared transaction \"{}\" is not locked",
+                xid.escape_ascii()
+            )
+        })?;
+    }
+    if !commits {
+        return Ok(db.rollback_prepared(xid)?);
+    }
+    db.commit_prepared(xid)?;
+    for (name, key, value) in writes {
+        let entries = expected.entry((*name).to_owned()).or_default();
+        entries.retain(|(found, _)| found != key);
+        if let Some(value) = value {
+            entries.push((key.clone(), value.clone()));
+        }
+        // The orders of these families agree about these keys with the order of bytes.
+        entries.sort();
+    }
+    Ok(())
 }

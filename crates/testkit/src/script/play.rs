@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use kingtide::{Db, SyncMode, TransactionOptions};
+use kingtide::{Db, SyncMode, Transaction, TransactionOptions};
 use kingtide_env::{CrashImage, MemoryEnv};
 
-use super::steps::Step;
+use super::steps::{Step, StepWrite};
 use crate::{
     dump::{Dump, dump},
     order::{OrderedKey, key_order},
@@ -17,6 +17,22 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 struct State {
     families: BTreeMap<&'static str, (String, BTreeMap<OrderedKey, Vec<u8>>)>,
+    prepared: BTreeMap<&'static str, Vec<StepWrite>>,
+}
+
+/// Stands for the list of prepared transactions among the families of a [`Dump`].
+pub(super) const PREPARED: &str = "(prepared)";
+
+/// Reads all families, and which transactions are prepared.
+pub(super) fn dump_all(db: &Db) -> Checked<Dump> {
+    let mut found = dump(db)?;
+    let entry = |prepared: kingtide::PreparedTransaction| {
+        let what = prepared.operation_count.to_string();
+        (prepared.xid, what.into_bytes())
+    };
+    let prepared = db.prepared()?.into_iter().map(entry).collect();
+    found.insert(PREPARED.to_owned(), prepared);
+    Ok(found)
 }
 
 impl State {
@@ -39,23 +55,51 @@ impl State {
                     self.families.insert(to, family);
                 }
             }
-            Step::Commit(writes, _) => {
-                for (name, key, value) in writes {
-                    let Some((comparator, entries)) = self.families.get_mut(name) else {
-                        continue;
-                    };
-                    let key = OrderedKey::new(&key_order(comparator), key);
-                    match value {
-                        Some(value) => entries.insert(key, value.clone()),
-                        None => entries.remove(&key),
-                    };
+            Step::Commit(writes, _) => self.write(writes),
+            Step::Prepare(xid, writes) => {
+                self.prepared.insert(xid, writes.clone());
+            }
+            Step::CommitPrepared(xid, _) => {
+                let writes = self.prepared.remove(xid).unwrap_or_default();
+                self.write(&writes);
+            }
+            Step::RollbackPrepared(xid, _) => {
+                self.prepared.remove(xid);
+            }
+            Step::DeleteRange((name, start, end), rewritten, _) => {
+                let Some((comparator, entries)) = self.families.get_mut(name) else {
+                    return;
+                };
+                let place = |key: &str| OrderedKey::new(&key_order(comparator), key.as_bytes());
+                let (start, end) = (place(start), place(end));
+                entries.retain(|key, _| *key < start || *key >= end);
+                if let Some(value) = rewritten {
+                    entries.insert(start, value.as_bytes().to_vec());
                 }
             }
             Step::SyncWal | Step::Flush(_) | Step::Compact(_) | Step::Reopen => {}
         }
     }
 
+    fn write(&mut self, writes: &[StepWrite]) {
+        for (name, key, value) in writes {
+            let Some((comparator, entries)) = self.families.get_mut(name) else {
+                continue;
+            };
+            let key = OrderedKey::new(&key_order(comparator), key);
+            match value {
+                Some(value) => entries.insert(key, value.clone()),
+                None => entries.remove(&key),
+            };
+        }
+    }
+
     fn dump(&self) -> Dump {
+        let prepared = self.prepared.iter().map(|(xid, writes)| {
+            let what = writes.len().to_string();
+            (xid.as_bytes().to_vec(), what.into_bytes())
+        });
+        let prepared = (PREPARED.to_owned(), prepared.collect());
         self.families
             .iter()
             .map(|(name, (_, entries))| {
@@ -64,6 +108,7 @@ impl State {
                     .map(|(key, value)| (key.bytes.clone(), value.clone()));
                 ((*name).to_owned(), pairs.collect())
             })
+            .chain([prepared])
             .collect()
     }
 }
@@ -124,7 +169,7 @@ pub(super) fn play(env: &MemoryEnv, steps: &[Step], calls_max: u64) -> Checked<P
 
 /// Looks at the state after the last step. What a machine answers that was switched off meanwhile says nothing.
 fn check_end(db: &Db, env: &MemoryEnv, calls_max: u64, state: &State) -> Checked<Option<String>> {
-    match dump(db) {
+    match dump_all(db) {
         Ok(found) => ensure(found == state.dump(), || {
             "the history ends in a wrong state".to_owned()
         })
@@ -140,21 +185,19 @@ fn perform(db: &mut Db, env: &MemoryEnv, step: &Step) -> kingtide::Result<()> {
         Step::Drop(name) => db.drop_family(name),
         Step::Rename(from, to) => db.rename_family(from, to),
         Step::Clone(from, to) => db.clone_family(from, to).map(drop),
-        Step::Commit(writes, sync) => {
+        Step::Commit(writes, sync) => write(db, writes, Some(*sync))?.commit().map(drop),
+        Step::Prepare(xid, writes) => write(db, writes, None)?.prepare(xid.as_bytes()),
+        Step::CommitPrepared(xid, sync) => db.commit_prepared_with(xid.as_bytes(), *sync).map(drop),
+        Step::RollbackPrepared(xid, _) => db.rollback_prepared(xid.as_bytes()),
+        Step::DeleteRange((name, start, end), rewritten, sync) => {
             let mut transaction = db.begin_with(TransactionOptions {
                 sync: Some(*sync),
                 ..TransactionOptions::default()
             })?;
-            for (name, key, value) in writes {
-                let family = db.family(name)?;
-                match value {
-                    Some(value) => transaction.put(&family, key, value)?,
-                    // Both kinds of delete come, told by the key so that a replay does the same.
-                    None if key.last().is_some_and(|byte| byte % 2 == 0) => {
-                        transaction.single_delete(&family, key)?;
-                    }
-                    None => transaction.delete(&family, key)?,
-                }
+            let family = db.family(name)?;
+            transaction.delete_range(&family, start.as_bytes(), end.as_bytes())?;
+            if let Some(value) = rewritten {
+                transaction.put(&family, start.as_bytes(), value.as_bytes())?;
             }
             transaction.commit().map(drop)
         }
@@ -169,10 +212,52 @@ fn perform(db: &mut Db, env: &MemoryEnv, step: &Step) -> kingtide::Result<()> {
     }
 }
 
+/// A transaction with `writes` in it.
+fn write(db: &Db, writes: &[StepWrite], sync: Option<SyncMode>) -> kingtide::Result<Transaction> {
+    let mut transaction = db.begin_with(TransactionOptions {
+        sync,
+        ..TransactionOptions::default()
+    })?;
+    for (name, key, value) in writes {
+        let family = db.family(name)?;
+        match value {
+            Some(value) => transaction.put(&family, key, value)?,
+            // Both kinds of delete come, told by the key so that a replay does the same.
+            None if key.last().is_some_and(|byte| byte % 2 == 0) => {
+                transaction.single_delete(&family, key)?;
+            }
+            None => transaction.delete(&family, key)?,
+        }
+    }
+    Ok(transaction)
+}
+
+/// What the transaction `xid` of `steps` was prepared with.
+pub(super) fn prepared_writes<'s>(steps: &'s [Step], xid: &[u8]) -> &'s [StepWrite] {
+    let found = steps.iter().find_map(|step| match step {
+        Step::Prepare(name, writes) if name.as_bytes() == xid => Some(writes.as_slice()),
+        _ => None,
+    });
+    found.unwrap_or_default()
+}
+
+/// What a step commits; `None` when it is no commit.
+fn writes_of<'s>(steps: &'s [Step], step: &'s Step) -> Option<&'s [StepWrite]> {
+    match step {
+        Step::Commit(writes, _) => Some(writes),
+        Step::CommitPrepared(xid, _) => Some(prepared_writes(steps, xid.as_bytes())),
+        _ => None,
+    }
+}
+
 impl Played {
     fn raise_floor(&mut self, steps: &[Step], step: &Step) {
         match step {
             Step::Commit(_, SyncMode::Full)
+            | Step::Prepare(..)
+            | Step::CommitPrepared(_, SyncMode::Full)
+            | Step::RollbackPrepared(_, true)
+            | Step::DeleteRange(_, _, SyncMode::Full)
             | Step::Create(..)
             | Step::Drop(_)
             | Step::Rename(..)
@@ -180,11 +265,19 @@ impl Played {
             | Step::SyncWal
             | Step::Reopen => self.floor = self.acknowledged,
             Step::Flush(family) => {
-                let touches = |step: &Step| matches!(step, Step::Commit(writes, _) if writes.iter().any(|(name, ..)| name == family));
+                let touches = |step: &Step| match step {
+                    Step::DeleteRange((name, ..), ..) => name == family,
+                    _ => writes_of(steps, step)
+                        .is_some_and(|writes| writes.iter().any(|(name, ..)| name == family)),
+                };
                 let newest = steps[..self.acknowledged].iter().rposition(touches);
                 self.floor = self.floor.max(newest.map_or(0, |index| index + 1));
             }
-            Step::Commit(..) | Step::Compact(_) => {}
+            Step::Commit(..)
+            | Step::CommitPrepared(..)
+            | Step::RollbackPrepared(..)
+            | Step::DeleteRange(..)
+            | Step::Compact(_) => {}
         }
     }
 

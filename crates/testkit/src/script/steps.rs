@@ -12,6 +12,9 @@ pub const LAST_KEY: &[u8] = b"~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~";
 /// One write: family, key, value (`None` deletes).
 pub type StepWrite = (&'static str, Vec<u8>, Option<Vec<u8>>);
 
+/// A range that is deleted: family, start, end.
+pub type StepRange = (&'static str, &'static str, &'static str);
+
 /// What happens as a whole or not at all.
 #[derive(Clone, Debug)]
 pub enum Step {
@@ -25,6 +28,14 @@ pub enum Step {
     Clone(&'static str, &'static str),
     /// Commits one transaction.
     Commit(Vec<StepWrite>, SyncMode),
+    /// Prepares a transaction under a name.
+    Prepare(&'static str, Vec<StepWrite>),
+    /// Commits the prepared transaction of that name.
+    CommitPrepared(&'static str, SyncMode),
+    /// Rolls the prepared transaction of that name back. True when one of its families writes in mode full.
+    RollbackPrepared(&'static str, bool),
+    /// Commits one transaction that deletes a range and, if asked, writes its start again.
+    DeleteRange(StepRange, Option<&'static str>, SyncMode),
     /// Makes everything acknowledged durable.
     SyncWal,
     /// Writes the memtable of a family to a table.
@@ -73,6 +84,28 @@ fn commit(number: usize, families: &[&'static str], count: usize, sync: SyncMode
     Step::Commit(writes, sync)
 }
 
+/// Prepares a transaction that writes two keys of its own to each of `families`, and deletes one of others.
+fn prepare(xid: &'static str, families: &[&'static str]) -> Step {
+    let mut writes = Vec::new();
+    for name in families {
+        for index in 0..2 {
+            let key = format!("of {xid} {index}").into_bytes();
+            let value = format!("{name} {index} |")
+                .repeat(40 * index + 1)
+                .into_bytes();
+            writes.push((*name, key, Some(value)));
+        }
+        // No other step writes it.
+        writes.push((*name, format!("of {xid} gone").into_bytes(), None));
+    }
+    Step::Prepare(xid, writes)
+}
+
+/// A transaction that deletes a range and writes its first key again.
+fn delete_range(range: StepRange, sync: SyncMode) -> Step {
+    Step::DeleteRange(range, Some("again"), sync)
+}
+
 /// A transaction of about `values` times 70 KB, so that the log goes on in another segment.
 fn bulk(number: usize, family: &'static str, values: usize) -> Step {
     let mut random = Random::new(number as u64);
@@ -95,20 +128,44 @@ pub fn steps() -> Vec<Step> {
     for number in 0..6 {
         steps.push(commit(number, &["a", "b", "c"], 3, modes[number % 3]));
     }
+    steps.push(prepare("committed in mode none", &["a", "b", "c"]));
+    steps.push(prepare("committed in mode full", &["a", "c"]));
+    steps.push(prepare("rolled back in mode none", &["a"]));
+    steps.push(Step::CommitPrepared(
+        "committed in mode none",
+        SyncMode::None,
+    ));
+    steps.push(Step::RollbackPrepared("rolled back in mode none", false));
     steps.push(Step::SyncWal);
+    steps.push(prepare("rolled back in mode full", &["b"]));
+    steps.push(Step::CommitPrepared(
+        "committed in mode full",
+        SyncMode::Full,
+    ));
+    steps.push(Step::RollbackPrepared("rolled back in mode full", true));
+    steps.push(prepare("flushed", &["a", "c"]));
+    steps.push(Step::CommitPrepared("flushed", SyncMode::None));
     steps.push(commit(6, &["a", "c"], 2, SyncMode::None));
     steps.push(Step::Flush("a"));
+    steps.push(delete_range(("b", "key10", "key20"), SyncMode::Full));
     // Enough to rotate memtables on the way.
     for number in 7..13 {
         steps.push(commit(number, &["a", "b"], 12, modes[number % 2]));
     }
+    steps.push(delete_range(("a", "key03", "key17"), SyncMode::None));
+    steps.push(Step::Flush("a"));
+    steps.push(delete_range(("a", "key30", "key35"), SyncMode::None));
     steps.push(Step::Compact("a"));
     steps.push(commit(13, &["a", "b", "c"], 2, SyncMode::None));
     steps.push(Step::Clone("b", "d"));
     steps.push(commit(14, &["b", "d"], 2, SyncMode::None));
     steps.push(Step::Rename("c", "e"));
     steps.push(commit(15, &["d", "e"], 2, INTERVAL));
+    steps.push(prepare("over openings", &["a", "e"]));
+    steps.push(prepare("over one opening", &["d"]));
+    steps.push(delete_range(("e", "KEY00", "Key12"), INTERVAL));
     steps.push(Step::Reopen);
+    steps.push(Step::CommitPrepared("over one opening", SyncMode::None));
     steps.push(commit(16, &["a", "d", "e"], 4, SyncMode::None));
     steps.push(Step::Drop("b"));
     steps.push(commit(17, &["d", "e"], 8, SyncMode::Full));
@@ -120,6 +177,11 @@ pub fn steps() -> Vec<Step> {
     for number in 0..5 {
         steps.push(bulk(number, "e", 8));
     }
+    // Nothing but what is prepared holds the first segments back: it is copied forward.
+    steps.push(Step::Flush("a"));
+    steps.push(Step::Flush("e"));
+    steps.push(Step::CommitPrepared("over openings", INTERVAL));
+    steps.push(prepare("left behind", &["a", "d"]));
     for number in 18..22 {
         steps.push(commit(number, &["a", "e"], 10, SyncMode::None));
     }

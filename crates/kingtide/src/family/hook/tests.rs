@@ -145,7 +145,7 @@ mod loom_models {
 
     fn model(body: impl Fn() + Send + Sync + 'static) {
         let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(2);
+        builder.preemption_bound = Some(3);
         builder.check(body);
     }
 

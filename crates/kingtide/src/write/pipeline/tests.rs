@@ -213,10 +213,11 @@ fn pipeline() -> (Pipeline, Arc<Family>) {
     let pipeline = Pipeline::new(PipelineParts {
         env: Arc::new(env),
         log_directory,
-        log: CommitLog::new(tail, 2),
+        log: CommitLog::new(tail, 2, LockTable::default()),
         last: SeqNo(10),
         sealed_bytes_max: 1 << 20,
         memtables: MemtableSource::new(0),
+        prepared: PreparedNames::default(),
     });
     (pipeline, testing::family(1, testing::small("memcmp")))
 }

@@ -65,7 +65,12 @@ fn at(snapshot: u64) -> Validation<'static> {
 }
 
 fn check<'a>(writes: &WriteSet, last: SeqNo, validation: Validation<'a>) -> Result<Checked<'a>> {
-    super::check(writes, (Places::note(validation), last), validation, None)
+    super::check(
+        writes,
+        (Places::note(writes, validation), last),
+        validation,
+        None,
+    )
 }
 
 fn is_conflict<T>(outcome: Result<T>) -> bool {
@@ -323,7 +328,7 @@ fn much_that_arrived_is_looked_at_outside_the_lock() {
             break;
         }
         returns += 1;
-        let again = (Places::note(validation), last);
+        let again = (Places::note(&none, validation), last);
         checked = super::check(&none, again, validation, Some(checked)).expect("other keys");
     }
     assert_eq!(returns, RETURNS_MAX);

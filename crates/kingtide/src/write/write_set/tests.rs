@@ -53,7 +53,7 @@ fn without_hash(id: u32) -> Arc<Family> {
         id: like.id,
         name: "by length".to_owned(),
         order,
-        options: like.options.clone(),
+        options: (**like.options()).clone(),
         opening: crate::family::Opening::default(),
         first: SuperVersion {
             active: Arc::clone(&current.active),

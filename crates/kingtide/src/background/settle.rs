@@ -1,0 +1,112 @@
+//! What an idle database does: families that hold many tombstones are merged to the bottom, so that deleted keys give
+//! their room back although nobody writes any more.
+//!
+//! A family is settled when a quarter of its entries, and not just a few, are tombstones: what is rewritten is then at
+//! most four times what goes, and so in proportion to the deletes that were made. A merge that leaves tombstones, because
+//! snapshots need them, is not repeated until something has changed. Writing goes first: when flushes have filled level 1
+//! beside the merge, it is given up.
+
+use std::sync::Arc;
+
+use kingtide_base::SeqNo;
+
+use super::scheduler::{Background, Task};
+use crate::{
+    compaction::run::{Wanted, merge_once},
+    engine::Engine,
+    error::Result,
+    family::{Family, Settled},
+    flush::flush_oldest,
+};
+
+/// Fewer tombstones are not worth a merge.
+const TOMBSTONES_MIN: u64 = 1024;
+/// A family is settled when one in so many entries is a tombstone.
+const ENTRIES_PER_TOMBSTONE: u64 = 4;
+
+impl Background {
+    /// Has all families settled that should be; merge threads do it.
+    pub(crate) fn schedule_settling(&self, engine: &Engine) {
+        if engine.options.read_only || self.are_merges_stopped() {
+            return;
+        }
+        for family in engine.families.all() {
+            if wants_settling(engine, &family) {
+                self.schedule(Task::Settle, &family);
+            }
+        }
+    }
+
+    /// Flushes `family` and merges it to the bottom, unless that is of no use any more.
+    ///
+    /// # Errors
+    /// What flushing and merging answer.
+    pub(super) fn settle(&self, engine: &Engine, family: &Arc<Family>) -> Result<()> {
+        // Refused when merges were stopped.
+        let Ok(_held) = self.hold_merges(family) else {
+            return Ok(());
+        };
+        if !wants_settling(engine, family) {
+            return Ok(());
+        }
+        // First what waits already: sealing another memtable may need its room.
+        while flush_oldest(engine, family)? {}
+        let active = Arc::clone(&family.load().active);
+        if !active.table.is_empty() {
+            engine.pipeline.try_rotate(family, &active);
+        }
+        drop(active);
+        while flush_oldest(engine, family)? {}
+        let state = state_of(engine, family);
+        let level_one_max = level_one(family) + family.options().l1_file_count_trigger;
+        let is_cancelled = || self.are_merges_stopped() || level_one(family) >= level_one_max;
+        let is_flushed = family.load().active.table.is_empty();
+        merge_once(engine, family, Wanted::All, &is_cancelled)?;
+        if is_flushed {
+            *family.settled.lock() = Some(state);
+        }
+        Ok(())
+    }
+}
+
+/// Tables on level 1.
+fn level_one(family: &Family) -> usize {
+    let current = family.load();
+    current
+        .version
+        .level(1)
+        .map_or(0, |level| level.tables().len())
+}
+
+fn wants_settling(engine: &Engine, family: &Family) -> bool {
+    let current = family.load_full();
+    let (mut entries, mut tombstones) = (0, 0);
+    for memory in current.memories() {
+        entries += memory.table.entries() as u64;
+        tombstones += memory.tombstones();
+    }
+    for (_, table) in current.version.tables() {
+        entries += table.entries;
+        tombstones += table.tombstones;
+    }
+    let is_much =
+        tombstones >= TOMBSTONES_MIN && tombstones.saturating_mul(ENTRIES_PER_TOMBSTONE) >= entries;
+    drop(current);
+    is_much && *family.settled.lock() != Some(state_of(engine, family))
+}
+
+/// What decides whether settling the family has anything new to do.
+fn state_of(engine: &Engine, family: &Family) -> Settled {
+    let current = family.load_full();
+    let in_memory = current
+        .memories()
+        .map(|memory| memory.table.largest_sequence());
+    let in_tables = current
+        .version
+        .tables()
+        .map(|(_, table)| table.sequence_max);
+    Settled {
+        newest: in_memory.chain(in_tables).max().unwrap_or(SeqNo::ZERO),
+        oldest_snapshot: engine.snapshots.list().first().copied(),
+    }
+}

@@ -1,0 +1,155 @@
+//! The proofs of isolation as commands of `proof`.
+//!
+//! A limit of seconds decides how much is run, never whether it is right. Each proof prints the count that it reached.
+
+use std::{
+    ops::AddAssign,
+    time::{Duration, Instant},
+};
+
+use clap::Subcommand;
+use kingtide::IsolationLevel;
+use kingtide_testkit::{
+    Checked,
+    isolation::{
+        LEVELS,
+        hermitage::{self, Extent, Tally},
+        history::{self, HistoryTally, Session},
+        level_name,
+    },
+};
+
+use crate::{finish, run_items, say};
+
+#[derive(Subcommand)]
+pub enum IsolationProof {
+    /// The table of anomalies, in every interleaving of its scenarios
+    Hermitage {
+        /// Interleavings of a scenario with flushes or merges between the steps, at each level
+        #[arg(long, default_value_t = Extent::FULL.moving_max)]
+        moving: u64,
+        /// Interleavings of a scenario for each mixture of levels
+        #[arg(long, default_value_t = Extent::FULL.mixed_max)]
+        mixed: u64,
+        /// Chooses the samples
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Recorded histories of many threads at each level, explained read by read
+    Histories {
+        /// Transactions at each level
+        #[arg(long, default_value_t = 1_000_000)]
+        transactions: u64,
+        /// The first seed; the others follow it
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Ends each level after so many seconds
+        #[arg(long)]
+        seconds: Option<u64>,
+    },
+}
+
+/// Runs one proof.
+pub fn run(proof: &IsolationProof, threads: usize) -> Checked {
+    match *proof {
+        IsolationProof::Hermitage {
+            moving,
+            mixed,
+            seed,
+        } => {
+            let extent = Extent {
+                moving_max: moving,
+                mixed_max: mixed,
+                seed,
+                ..Extent::FULL
+            };
+            run_hermitage(&extent, threads)
+        }
+        IsolationProof::Histories {
+            transactions,
+            seed,
+            seconds,
+        } => run_histories(transactions, seed, seconds, threads),
+    }
+}
+
+/// The length that changes must pass.
+pub fn run_ci(threads: usize) -> Checked {
+    let proofs = [
+        run_hermitage(&Extent::FULL, threads),
+        run_histories(1_000_000, 1, Some(30), threads),
+    ];
+    proofs.into_iter().collect()
+}
+
+/// As [`run_items`], until `seconds` have passed.
+fn run_until<T: Default + AddAssign + Send>(
+    name: &'static str,
+    count: u64,
+    (threads, seconds): (usize, Option<u64>),
+    item: &(dyn Fn(u64) -> Checked<T> + Sync),
+    name_of: &dyn Fn(u64) -> String,
+) -> crate::Report<T> {
+    let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let item = |number| {
+        if end.is_some_and(|end| Instant::now() >= end) {
+            return Ok(T::default());
+        }
+        item(number)
+    };
+    run_items(name, count, threads, &item, name_of)
+}
+
+fn run_hermitage(extent: &Extent, threads: usize) -> Checked {
+    let batches = hermitage::batches(extent);
+    let batch = |number: u64| &batches[usize::try_from(number).unwrap_or(0)];
+    let item = |number| hermitage::run_batch(batch(number));
+    let name_of = |number| format!("{:?}", batch(number));
+    let count = batches.len() as u64;
+    let report = run_items::<Tally>("hermitage", count, threads, &item, &name_of);
+    let tally = &report.tally;
+    let counts = format!(
+        "{} schedules, {} of them at one level",
+        tally.schedules, tally.of_one_level
+    );
+    finish("hermitage", &report, &counts)?;
+    say(&tally.to_string());
+    tally.check_possible()
+}
+
+fn run_histories(transactions: u64, seed: u64, seconds: Option<u64>, threads: usize) -> Checked {
+    let mut levels = LEVELS.map(Some).into_iter().chain([None]);
+    levels.try_for_each(|level| run_level(transactions, seed, (level, seconds), threads))
+}
+
+/// One level, or a level of its own for each transaction.
+fn run_level(
+    transactions: u64,
+    seed: u64,
+    (level, seconds): (Option<IsolationLevel>, Option<u64>),
+    threads: usize,
+) -> Checked {
+    let session = Session {
+        seed,
+        level,
+        windows: 8,
+        transactions: 5_000,
+        independent_one_in: 4,
+    };
+    let of_session = session.windows * session.transactions;
+    let item = |number| {
+        history::run(&Session {
+            seed: seed + number,
+            ..session
+        })
+    };
+    let name_of = |number| format!("seed {}", seed + number);
+    let name = level.map_or("mixed levels", level_name);
+    let count = transactions.div_ceil(of_session);
+    let report = run_until::<HistoryTally>(name, count, (threads, seconds), &item, &name_of);
+    finish(
+        &format!("histories, {name}"),
+        &report,
+        &report.tally.to_string(),
+    )
+}
