@@ -130,10 +130,14 @@ impl Engine {
     pub(crate) fn now(&self) -> i64 {
         let seconds = self.env.unix_micros() / MICROS_PER_SECOND;
         // Relaxed: only that it never goes back matters, and `fetch_max` sees to that.
-        let largest = self
-            .clock
-            .fetch_max(seconds, Ordering::Relaxed)
-            .max(seconds);
+        let known = self.clock.load(Ordering::Relaxed);
+        let largest = if seconds <= known {
+            known
+        } else {
+            self.clock
+                .fetch_max(seconds, Ordering::Relaxed)
+                .max(seconds)
+        };
         i64::try_from(largest).unwrap_or(i64::MAX)
     }
 

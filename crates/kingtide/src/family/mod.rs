@@ -50,6 +50,9 @@ impl PartialEq for Opening {
     }
 }
 
+/// What readers of a family see, borrowed without a contended counter: for use within one call.
+pub(crate) type Loaded = arc_swap::Guard<Arc<SuperVersion>>;
+
 /// One open family. Shared by handles, transactions and background work.
 pub(crate) struct Family {
     pub(crate) id: FamilyId,
@@ -151,7 +154,7 @@ impl Family {
     }
 
     /// What readers see now. Cheap; for use within one call.
-    pub(crate) fn load(&self) -> arc_swap::Guard<Arc<SuperVersion>> {
+    pub(crate) fn load(&self) -> Loaded {
         self.current.load()
     }
 
