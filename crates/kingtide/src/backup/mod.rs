@@ -30,6 +30,8 @@ use crate::{
     compaction::filter::VersionFilter,
     engine::Engine,
     error::{Error, ErrorKind, Result},
+    events::Event,
+    family::encode_options,
     files::Files,
     flush::{MemoryPass, write_memtables},
     manifest::{Manifest, ManifestState},
@@ -75,6 +77,7 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<BackupReport> {
     engine.check_open()?;
+    let begun = engine.events.is_on().then(|| engine.env.monotonic_nanos());
     let target = Target::begin(engine.env.as_ref(), source, target)?;
     let mut point = point::take(engine);
     let mut report = BackupReport {
@@ -115,17 +118,32 @@ pub(crate) fn run(
         state,
     )?);
     target.finish()?;
+    if let Some(begun) = begun {
+        let nanos = engine.env.monotonic_nanos().saturating_sub(begun);
+        engine.events.emit(|| Event::CopyMade {
+            sequence: report.sequence.0,
+            files_linked: report.files_linked,
+            files_written: report.files_copied + report.files_written,
+            micros: nanos / 1_000,
+        });
+    }
     Ok(report)
 }
 
-/// Each table once, although clones share them.
-fn tables_of(point: &Point) -> BTreeMap<FileId, (Arc<TableMeta>, KeyOrder)> {
-    let tables = point.families.iter().flat_map(|pinned| {
-        let order = &pinned.family.order;
-        let tables = pinned.version.tables();
-        tables.map(move |(_, meta)| (meta.file, (Arc::clone(meta), order.clone())))
-    });
-    tables.collect()
+/// Each table once, although clones share them; without an order where that is not known.
+fn tables_of(point: &Point) -> BTreeMap<FileId, (Arc<TableMeta>, Option<KeyOrder>)> {
+    let mut all = BTreeMap::new();
+    for pinned in &point.families {
+        for (_, meta) in pinned.version.tables() {
+            let order = pinned.family.order.clone();
+            all.insert(meta.file, (Arc::clone(meta), Some(order)));
+        }
+        for (_, meta) in &pinned.deferred {
+            all.entry(meta.file)
+                .or_insert_with(|| (Arc::clone(meta), None));
+        }
+    }
+    all
 }
 
 /// The value files that tables point to; others only wait for their removal.
@@ -208,6 +226,17 @@ fn state_of(point: &Point, outputs: &[Output], next_file: FileId) -> Result<Mani
     edits.extend(unused.map(|(id, _)| Edit::RemoveValueFile(*id)));
     for (pinned, output) in point.families.iter().zip(outputs) {
         let family = pinned.family.id;
+        if point.state.family(family).is_none() {
+            // A pending family that only this opening, which reads, knows of.
+            if output.tables.is_empty() {
+                continue;
+            }
+            edits.push(Edit::AddFamily {
+                id: family,
+                name: pinned.family.name(),
+                options: encode_options(&pinned.family.options()),
+            });
+        }
         let values = output.value_files.iter();
         edits.extend(values.map(|file| Edit::AddValueFile(*file)));
         edits.extend(output.tables.iter().map(|meta| Edit::AddTable {

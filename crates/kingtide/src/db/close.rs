@@ -6,7 +6,9 @@ use kingtide_env::sync::atomic::Ordering;
 use kingtide_format::Edit;
 
 use super::families::{flush, flush_sealed};
-use crate::{background::Background, engine::Engine, error::Result, wal::segment_slot};
+use crate::{
+    background::Background, engine::Engine, error::Result, events::Event, wal::segment_slot,
+};
 
 /// Closes the engine; a second call does nothing. Bounded, unless the options ask to finish merges: otherwise those that
 /// run end at their next checkpoint.
@@ -29,6 +31,11 @@ pub(super) fn close(engine: &Arc<Engine>, background: &Background) -> Result<()>
     } else {
         settle(engine)
     };
+    engine.events.emit(|| Event::Closed {
+        failure: outcome.as_ref().err().map(ToString::to_string),
+    });
+    // The file `LOG` is written under the lock of the directory.
+    engine.events.stop();
     engine.release_lock();
     outcome
 }
@@ -63,7 +70,9 @@ fn settle(engine: &Arc<Engine>) -> Result<()> {
 
 /// Flushes everything, and ends the log when nothing in it is needed any more.
 fn empty_log(engine: &Arc<Engine>) -> Result<()> {
-    let families = engine.families.all();
+    let mut families = engine.families.all();
+    // Those have nothing in memory.
+    families.retain(|family| !family.is_deferred());
     // First what waits already, in all families: they share the room for sealed memtables.
     for family in &families {
         flush_sealed(engine, family)?;

@@ -1,13 +1,15 @@
 //! The shared state of an open database: what every path (write, read, flush, merge, recovery) works on. Holds parts and
 //! the rules that bind them together; the paths themselves are modules of their own.
 
+mod extent;
 mod install;
 mod shrink;
 mod unpin;
+mod watch;
 
 use std::sync::Arc;
 
-use kingtide_base::{Lsn, SegmentId, SeqNo, limits};
+use kingtide_base::{ComparatorRef, Lsn, SegmentId, SeqNo, limits};
 use kingtide_env::{
     Directory, Env, FileLock,
     sync::{
@@ -18,6 +20,7 @@ use kingtide_env::{
 
 use crate::{
     error::{Error, ErrorKind, Result},
+    events::Events,
     family::{Family, FamilyTotals, Opening, Registry},
     files::Files,
     manifest::{Manifest, ManifestState},
@@ -26,6 +29,8 @@ use crate::{
     snapshot::{SnapshotList, SnapshotRegistry},
     write::{CommitLog, OrderState, Pipeline, WriteSet},
 };
+
+pub(crate) use watch::Watch;
 
 /// Write sets that are kept for reuse.
 const WRITE_SETS_KEPT: usize = 64;
@@ -52,6 +57,13 @@ pub(crate) struct Engine {
     /// The snapshots that users hold.
     pub(crate) snapshot_list: Arc<SnapshotList>,
     pub(crate) manifest: Mutex<ManifestSlot>,
+    /// Tables that were written from the log by this opening.
+    pub(crate) recovered_tables: AtomicU64,
+    /// Orders of keys besides the built-in ones.
+    pub(crate) comparators: Mutex<Vec<ComparatorRef>>,
+    /// Held by the one registration of a comparator that runs.
+    pub(crate) registering: Mutex<()>,
+    pub(crate) events: Arc<Events>,
     /// What families counted that were dropped since.
     pub(crate) dropped_totals: Mutex<FamilyTotals>,
     /// Names this opening, so that handles of another one are refused.
@@ -76,6 +88,7 @@ pub(crate) struct EngineParts {
     pub(crate) files: Arc<Files>,
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) manifest: ManifestSlot,
+    pub(crate) events: Arc<Events>,
     pub(crate) opening: Opening,
     pub(crate) lock: Option<Box<dyn FileLock>>,
 }
@@ -84,6 +97,8 @@ impl Engine {
     pub(crate) fn new(parts: EngineParts) -> Self {
         Self {
             env: parts.env,
+            comparators: Mutex::new(parts.options.comparators.clone()),
+            registering: Mutex::new(()),
             options: parts.options,
             wal: parts.wal,
             files: parts.files,
@@ -92,6 +107,8 @@ impl Engine {
             snapshots: SnapshotRegistry::new(),
             snapshot_list: Arc::default(),
             manifest: Mutex::new(parts.manifest),
+            recovered_tables: AtomicU64::new(0),
+            events: parts.events,
             dropped_totals: Mutex::default(),
             opening: parts.opening,
             is_closed: AtomicBool::new(false),
@@ -113,10 +130,14 @@ impl Engine {
     pub(crate) fn now(&self) -> i64 {
         let seconds = self.env.unix_micros() / MICROS_PER_SECOND;
         // Relaxed: only that it never goes back matters, and `fetch_max` sees to that.
-        let largest = self
-            .clock
-            .fetch_max(seconds, Ordering::Relaxed)
-            .max(seconds);
+        let known = self.clock.load(Ordering::Relaxed);
+        let largest = if seconds <= known {
+            known
+        } else {
+            self.clock
+                .fetch_max(seconds, Ordering::Relaxed)
+                .max(seconds)
+        };
         i64::try_from(largest).unwrap_or(i64::MAX)
     }
 
@@ -156,6 +177,16 @@ impl Engine {
         if family.opening != self.opening {
             return Err(Error::invalid(
                 "the column family handle belongs to another open database",
+            ));
+        }
+        if family.is_deferred() {
+            return Err(Error::new(
+                ErrorKind::ComparatorMissing,
+                format!(
+                    "column family {:?} waits for its comparator {:?}: register it first",
+                    family.name(),
+                    family.order.name()
+                ),
             ));
         }
         if family.is_dropped() {
@@ -255,6 +286,13 @@ impl Engine {
     /// Gives the directory back to other openings.
     pub(crate) fn release_lock(&self) {
         self.lock.lock().take();
+    }
+}
+
+impl Drop for Engine {
+    /// An opening that failed half way has told somebody of its beginning already.
+    fn drop(&mut self) {
+        self.events.stop();
     }
 }
 
