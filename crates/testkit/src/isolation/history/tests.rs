@@ -68,6 +68,7 @@ impl Story {
             level,
             begin: span,
             operations: 0..0,
+            prepared: None,
             end: span,
             ending: Ending::RolledBack,
         });
@@ -119,6 +120,11 @@ impl Story {
         }
     }
 
+    fn prepare(&mut self, Name(index): Name) {
+        let span = self.span();
+        self.open[index].records[0].prepared = Some(span);
+    }
+
     fn commit(&mut self, name: Name, sequence: u64) {
         self.end(name, Ending::Committed(sequence));
     }
@@ -158,12 +164,12 @@ impl Story {
     }
 
     #[track_caller]
-    fn is_right(self) {
+    fn holds(self) {
         check_window(&self.window()).unwrap_or_else(|violation| panic!("{violation}"));
     }
 
     #[track_caller]
-    fn is_wrong(self, why: &str) {
+    fn fails_with(self, why: &str) {
         let violation = check_window(&self.window()).expect_err("the checker must object");
         let text = violation.to_string();
         assert!(text.contains(why), "{text}");
@@ -238,7 +244,7 @@ fn two_blind_writers_of_a_key_are_found() {
     story.write(second, X, 200);
     story.commit(first, 11);
     story.commit(second, 12);
-    story.is_wrong("written by both");
+    story.fails_with("written by both");
 }
 
 #[test]
@@ -358,13 +364,13 @@ fn own_writes_that_are_not_seen_are_found() {
     story.write(writer, X, 100);
     story.get(writer, X, 1);
     story.commit(writer, 11);
-    story.is_wrong("its own write");
+    story.fails_with("its own write");
     let mut story = Story::new();
     let writer = story.begin(Serializable);
     story.write(writer, X, None);
     story.scan(writer, 0..2, &[(0, 1), (1, 2)]);
     story.commit(writer, 11);
-    story.is_wrong("its own write");
+    story.fails_with("its own write");
 }
 
 #[test]
@@ -416,14 +422,14 @@ fn an_order_against_real_time_is_found() {
     let mut story = Story::new();
     story.set(12, &[(X, Some(100))]);
     story.set(11, &[(Y, Some(101))]);
-    story.is_wrong("ordered before");
+    story.fails_with("ordered before");
     let mut story = Story::new();
     let (first, second) = (story.begin(Snapshot), story.begin(Snapshot));
     story.write(first, X, 100);
     story.write(second, Y, 101);
     story.commit(first, 11);
     story.commit(second, 11);
-    story.is_wrong("given twice");
+    story.fails_with("given twice");
 }
 
 #[test]
@@ -473,6 +479,29 @@ fn a_conflict_needs_a_cause() {
 }
 
 #[test]
+fn what_is_prepared_is_a_cause_while_it_lasts() {
+    // The other one wrote nothing yet, but may: at every level.
+    let story = |level, is_meanwhile: bool, key: Key| {
+        let mut story = Story::new();
+        let (waiting, name) = (story.begin(level), story.begin(level));
+        story.write(waiting, X, 100);
+        story.write(name, key, 200);
+        story.prepare(waiting);
+        if is_meanwhile {
+            story.end(name, Ending::Conflict);
+        }
+        story.end(waiting, Ending::RolledBack);
+        if !is_meanwhile {
+            story.end(name, Ending::Conflict);
+        }
+        story
+    };
+    right_at(&LEVELS, |level| story(level, true, X));
+    right_at(&[], |level| story(level, false, X));
+    right_at(&[], |level| story(level, true, Y));
+}
+
+#[test]
 fn a_commit_without_a_place_is_found() {
     let mut story = Story::new();
     let name = story.begin(ReadCommitted);
@@ -485,7 +514,7 @@ fn a_commit_without_a_place_is_found() {
     let name = story.begin(ReadCommitted);
     story.get(name, X, 1);
     story.commit(name, 11);
-    story.is_wrong("wrote nothing");
+    story.fails_with("wrote nothing");
 }
 
 #[test]
@@ -494,7 +523,7 @@ fn entries_outside_of_a_scan_are_found() {
     let name = story.begin(ReadCommitted);
     story.scan(name, 0..2, &[(0, 1), (1, 2), (2, 3)]);
     story.commit(name, 0);
-    story.is_wrong("beyond");
+    story.fails_with("beyond");
 }
 
 #[test]
@@ -650,5 +679,5 @@ fn a_right_story_stays_right_beside_conflicts() {
     story.write(second, X, 200);
     story.commit(first, 11);
     story.end(second, Ending::Conflict);
-    story.is_right();
+    story.holds();
 }
