@@ -433,6 +433,13 @@ impl Model {
         };
     }
 
+    /// Forgets the commits behind `commit`.
+    pub fn forget_behind(&mut self, commit: u64) {
+        while self.last_commit() > commit {
+            self.undo();
+        }
+    }
+
     /// Takes the newest commit back; the keys that it wrote.
     fn undo(&mut self) -> Vec<(FamilyNumber, OrderedKey)> {
         let commit = self.last_commit();

@@ -11,6 +11,7 @@ use kingtide_env::MemoryEnv;
 
 use super::{
     draw::{self, Draw},
+    prepared::Waiting,
     walk::Walk,
 };
 use crate::{
@@ -44,6 +45,10 @@ pub struct Tally {
     pub commits_lost: u64,
     /// Commits refused because of a conflict.
     pub conflicts: u64,
+    /// Transactions prepared.
+    pub prepared: u64,
+    /// Commits and prepares refused because of a prepared transaction's locks.
+    pub locked: u64,
 }
 
 impl ops::AddAssign for Tally {
@@ -55,6 +60,8 @@ impl ops::AddAssign for Tally {
         self.power_cuts += other.power_cuts;
         self.commits_lost += other.commits_lost;
         self.conflicts += other.conflicts;
+        self.prepared += other.prepared;
+        self.locked += other.locked;
     }
 }
 
@@ -62,14 +69,17 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} operations, {} seeds, {} reopenings, {} kills, {} power cuts ({} unpromised commits lost), {} conflicts",
+            "{} operations, {} seeds, {} reopenings, {} kills, {} power cuts ({} unpromised commits lost), {} conflicts, \
+             {} prepared, {} refused by locks",
             self.operations,
             self.seeds,
             self.reopens,
             self.kills,
             self.power_cuts,
             self.commits_lost,
-            self.conflicts
+            self.conflicts,
+            self.prepared,
+            self.locked
         )
     }
 }
@@ -132,6 +142,7 @@ pub(super) struct Driver {
     pub snapshots: Vec<HeldSnapshot>,
     pub iters: Vec<HeldIter>,
     pub transactions: Vec<HeldTransaction>,
+    pub waiting: Waiting,
     /// The newest commit that a power cut must not lose.
     pub floor: u64,
     /// Counts changes of the families and snapshots, to tell which came first.
@@ -147,7 +158,7 @@ pub(super) struct Driver {
 type Operation = fn(&mut Driver) -> Checked;
 
 /// The operations and how often they come.
-const OPERATIONS: [(usize, Operation); 26] = [
+const OPERATIONS: [(usize, Operation); 28] = [
     (180, Driver::put),
     (50, Driver::delete),
     (30, Driver::put_expiring),
@@ -160,6 +171,8 @@ const OPERATIONS: [(usize, Operation); 26] = [
     (25, Driver::begin),
     (90, Driver::step_transaction),
     (30, Driver::end_transaction),
+    (10, Driver::prepare),
+    (12, Driver::end_prepared),
     (12, Driver::take_snapshot),
     (50, Driver::read_snapshot),
     (6, Driver::drop_snapshot),
@@ -198,6 +211,7 @@ pub(super) fn run(seed: u64, operations: u64) -> Checked<Tally> {
         snapshots: Vec::new(),
         iters: Vec::new(),
         transactions: Vec::new(),
+        waiting: Waiting::default(),
         floor: 0,
         epoch: 0,
         last_sequence: SeqNo::ZERO,

@@ -46,6 +46,13 @@ impl Driver {
         }
         let name = self.some_family();
         self.note(format!("drop {name}"));
+        if self.is_in_use(&name) {
+            let refused = self.db.drop_family(&name);
+            return ensure(
+                refused.is_err_and(|error| error.kind() == ErrorKind::Busy),
+                || "a family was dropped although a prepared transaction writes to it".to_owned(),
+            );
+        }
         // What becomes of transactions and iterators of a dropped family is not part of the promise.
         self.transactions.clear();
         if let Some(family) = self.families.remove(&name) {
@@ -182,7 +189,9 @@ impl Driver {
         self.db = Db::open(world::DATABASE, self.settings.clone())
             .map_err(|error| Violation::from(error).within("open"))?;
         let (found, clock) = world::timed(&self.env, || dump(&self.db));
+        self.find_prepared()?;
         let kept = self.model.find_prefix(&found?, self.floor, clock)?;
+        self.settle_prepared(kept)?;
         self.tally.commits_lost += last - kept;
         // Recovery is durable: what it found cannot be lost by a later power cut.
         self.floor = kept;

@@ -21,12 +21,14 @@
 //! | `writes` | puts, deletes, batches, transactions |
 //! | `reads` | gets and iterators, also through snapshots and transactions |
 //! | `walk` | follows an iterator through the expected entries |
+//! | `prepared` | two-phase commit |
 //! | `lifecycle` | families, flushes, reopening, kills, power cuts |
 
 mod deletes;
 mod draw;
 mod driver;
 mod lifecycle;
+mod prepared;
 mod reads;
 mod walk;
 mod writes;

@@ -29,13 +29,16 @@ impl Driver {
         let name = self.some_family();
         let write = self.some_write(&name, 0, false);
         let family = &self.families[&name];
-        self.db.put(
+        let outcome = self.db.put(
             &family.handle,
             &write.key,
             write.value.as_deref().unwrap_or_default(),
-        )?;
+        );
         self.note(format!("put {name} {}", key_text(&write.key)));
-        self.committed(&[write], None);
+        let writes = [write];
+        if self.settle(outcome, &writes)?.is_some() {
+            self.committed(&writes, None);
+        }
         Ok(())
     }
 
@@ -45,9 +48,12 @@ impl Driver {
         let mut transaction = self.db.begin()?;
         let family = &self.families[&name].handle;
         deletes::apply(&mut self.random, &mut transaction, family, &write)?;
-        transaction.commit()?;
+        let outcome = transaction.commit();
         self.note(format!("delete {name} {}", write_text(&write)));
-        self.committed(&[write], None);
+        let writes = [write];
+        if self.settle(outcome, &writes)?.is_some() {
+            self.committed(&writes, None);
+        }
         Ok(())
     }
 
@@ -55,18 +61,21 @@ impl Driver {
         let name = self.some_family();
         let write = self.some_write(&name, 0, true);
         let value = write.value.as_deref().unwrap_or_default();
-        self.db.put_expiring(
+        let outcome = self.db.put_expiring(
             &self.families[&name].handle,
             &write.key,
             value,
             write.expires_at,
-        )?;
+        );
         self.note(format!(
             "put {name} {} until {}",
             key_text(&write.key),
             write.expires_at
         ));
-        self.committed(&[write], None);
+        let writes = [write];
+        if self.settle(outcome, &writes)?.is_some() {
+            self.committed(&writes, None);
+        }
         Ok(())
     }
 
@@ -101,15 +110,22 @@ impl Driver {
             transaction.rollback()?;
             return Ok(());
         }
-        let sequence = transaction.commit()?;
-        self.check_sequence(sequence)?;
-        self.committed(&writes, sync);
+        let outcome = transaction.commit();
+        if let Some(sequence) = self.settle(outcome, &writes)? {
+            self.check_sequence(sequence)?;
+            self.committed(&writes, sync);
+        }
         Ok(())
     }
 
     /// A write of family `name`: a delete once in `delete_one_in` times (0 for never, 1 for always), some of them of a
     /// range.
-    fn some_write(&mut self, name: &str, delete_one_in: usize, is_expiring: bool) -> Write {
+    pub(super) fn some_write(
+        &mut self,
+        name: &str,
+        delete_one_in: usize,
+        is_expiring: bool,
+    ) -> Write {
         let is_delete = delete_one_in != 0 && self.random.one_in(delete_one_in);
         let now_seconds = (self.env.unix_micros() / 1_000_000).cast_signed();
         let delay = *self.random.pick(&[-100, 3, 30, 300, 3_000]);
@@ -138,23 +154,27 @@ impl Driver {
     }
 
     /// Tells the model of an acknowledged commit and raises the floor if the commit was a synced one.
-    fn committed(&mut self, writes: &[Write], sync: Option<SyncMode>) {
+    pub(super) fn committed(&mut self, writes: &[Write], sync: Option<SyncMode>) {
         let commit = self.model.commit(writes);
+        if self.is_durable(writes, sync) {
+            self.floor = commit;
+        }
+    }
+
+    /// True when a commit of `writes` in this mode is synced before it is acknowledged.
+    pub(super) fn is_durable(&self, writes: &[Write], sync: Option<SyncMode>) -> bool {
         let is_full = |write: &Write| {
             self.families
                 .values()
                 .any(|family| family.number == write.family && family.sync == SyncMode::Full)
         };
-        let is_durable = match sync {
+        match sync {
             Some(mode) => mode == SyncMode::Full,
             None => writes.iter().any(is_full),
-        };
-        if is_durable {
-            self.floor = commit;
         }
     }
 
-    fn check_sequence(&mut self, sequence: SeqNo) -> Checked {
+    pub(super) fn check_sequence(&mut self, sequence: SeqNo) -> Checked {
         let last = std::mem::replace(&mut self.last_sequence, sequence);
         ensure(sequence > last, || {
             format!("a commit has sequence number {sequence}, the one before has {last}")
@@ -254,6 +274,7 @@ impl Driver {
                 self.note("transaction rolled back");
                 held.transaction.rollback()?;
             }
+            2 if self.prepare_held(&mut held)? => {}
             _ => self.commit_transaction(&mut held)?,
         }
         if self.random.one_in(2) {
@@ -282,7 +303,11 @@ impl Driver {
             held.writes.len(),
             if is_conflict { ", in conflict" } else { "" }
         ));
+        let is_locked = self.is_locked(&held.writes);
         match held.transaction.commit() {
+            Ok(_) if is_locked => Err(Violation::new(
+                "a transaction wrote what a prepared one has locked",
+            )),
             Ok(sequence) => {
                 ensure(!is_conflict, || "a lost update was committed".to_owned())?;
                 if held.writes.is_empty() {
@@ -296,6 +321,10 @@ impl Driver {
             }
             Err(error) if is_conflict && error.kind() == ErrorKind::Conflict => {
                 self.tally.conflicts += 1;
+                Ok(())
+            }
+            Err(error) if is_locked && error.kind() == ErrorKind::Conflict => {
+                self.tally.locked += 1;
                 Ok(())
             }
             Err(error) => Err(Violation::from(error).within("commit")),

@@ -164,12 +164,12 @@ impl Story {
     }
 
     #[track_caller]
-    fn holds(self) {
+    fn must_pass(self) {
         check_window(&self.window()).unwrap_or_else(|violation| panic!("{violation}"));
     }
 
     #[track_caller]
-    fn fails_with(self, why: &str) {
+    fn must_fail(self, why: &str) {
         let violation = check_window(&self.window()).expect_err("the checker must object");
         let text = violation.to_string();
         assert!(text.contains(why), "{text}");
@@ -244,7 +244,7 @@ fn two_blind_writers_of_a_key_are_found() {
     story.write(second, X, 200);
     story.commit(first, 11);
     story.commit(second, 12);
-    story.fails_with("written by both");
+    story.must_fail("written by both");
 }
 
 #[test]
@@ -364,13 +364,13 @@ fn own_writes_that_are_not_seen_are_found() {
     story.write(writer, X, 100);
     story.get(writer, X, 1);
     story.commit(writer, 11);
-    story.fails_with("its own write");
+    story.must_fail("its own write");
     let mut story = Story::new();
     let writer = story.begin(Serializable);
     story.write(writer, X, None);
     story.scan(writer, 0..2, &[(0, 1), (1, 2)]);
     story.commit(writer, 11);
-    story.fails_with("its own write");
+    story.must_fail("its own write");
 }
 
 #[test]
@@ -422,14 +422,14 @@ fn an_order_against_real_time_is_found() {
     let mut story = Story::new();
     story.set(12, &[(X, Some(100))]);
     story.set(11, &[(Y, Some(101))]);
-    story.fails_with("ordered before");
+    story.must_fail("ordered before");
     let mut story = Story::new();
     let (first, second) = (story.begin(Snapshot), story.begin(Snapshot));
     story.write(first, X, 100);
     story.write(second, Y, 101);
     story.commit(first, 11);
     story.commit(second, 11);
-    story.fails_with("given twice");
+    story.must_fail("given twice");
 }
 
 #[test]
@@ -514,7 +514,7 @@ fn a_commit_without_a_place_is_found() {
     let name = story.begin(ReadCommitted);
     story.get(name, X, 1);
     story.commit(name, 11);
-    story.fails_with("wrote nothing");
+    story.must_fail("wrote nothing");
 }
 
 #[test]
@@ -523,7 +523,7 @@ fn entries_outside_of_a_scan_are_found() {
     let name = story.begin(ReadCommitted);
     story.scan(name, 0..2, &[(0, 1), (1, 2), (2, 3)]);
     story.commit(name, 0);
-    story.fails_with("beyond");
+    story.must_fail("beyond");
 }
 
 #[test]
@@ -679,5 +679,5 @@ fn a_right_story_stays_right_beside_conflicts() {
     story.write(second, X, 200);
     story.commit(first, 11);
     story.end(second, Ending::Conflict);
-    story.holds();
+    story.must_pass();
 }
