@@ -90,6 +90,8 @@ struct Check<'a> {
     own: Own,
     /// Keys read from others that the level may make something of, and what was found.
     read: Vec<(Key, Option<Number>)>,
+    /// Ranges scanned, keys that were seen as written by the transaction itself included.
+    scanned: Vec<Range<Key>>,
     /// Keys read for update, and the views of these reads.
     held: Vec<(Key, Moments)>,
     prepared: Vec<Locked>,
@@ -148,6 +150,7 @@ impl<'a> Check<'a> {
             versions,
             own: Own::default(),
             read: Vec::new(),
+            scanned: Vec::new(),
             held: Vec::new(),
             prepared: Locked::of(log),
         }
@@ -156,6 +159,7 @@ impl<'a> Check<'a> {
     fn transaction(&mut self, record: &Record) -> Checked {
         self.own.clear();
         self.read.clear();
+        self.scanned.clear();
         self.held.clear();
         let mut view = self.moments(&record.begin);
         for operation in self.log.operations_of(record) {
@@ -209,6 +213,7 @@ impl<'a> Check<'a> {
         match part {
             Part::Point(key, number) => self.key((*key, *number), role, moments),
             Part::Range(keys, items) => {
+                self.scanned.push(keys.clone());
                 let mut items = self.log.items[items.clone()].iter().peekable();
                 for key in keys.clone() {
                     let number = items.next_if(|item| item.0 == key).map(|item| item.1);
@@ -324,6 +329,11 @@ impl<'a> Check<'a> {
             let mut relevant = reads.filter(|read| with_misses || read.1.is_some());
             relevant.any(|read| changed_since(read.0, earliest))
         };
+        // A range is remembered as a whole: what was the transaction's own in it may have been undone since.
+        let is_in_scan = || {
+            let mut keys = self.scanned.iter().flat_map(Range::clone);
+            keys.any(|key| changed_since(key, earliest))
+        };
         let is_locked = |key: Key| self.prepared.iter().any(|lock| lock.meets(record, key));
         let is_any_locked = || {
             self.own.writes().iter().any(|own| is_locked(own.0))
@@ -334,7 +344,9 @@ impl<'a> Check<'a> {
             || match level {
                 IsolationLevel::RepeatableRead => is_written_one() || is_read_one(false),
                 IsolationLevel::Snapshot => is_written_one(),
-                IsolationLevel::Serializable => is_written_one() || is_read_one(true),
+                IsolationLevel::Serializable => {
+                    is_written_one() || is_read_one(true) || is_in_scan()
+                }
                 _ => false,
             }
             || is_any_locked();

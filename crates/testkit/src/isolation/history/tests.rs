@@ -478,6 +478,23 @@ fn a_conflict_needs_a_cause() {
     });
 }
 
+/// Serializable remembers a scanned range as a whole, with the keys in it that were the transaction's own.
+#[test]
+fn what_was_scanned_over_own_writes_is_a_cause() {
+    right_at(&[Serializable], |level| {
+        let mut story = Story::new();
+        let name = story.begin(level);
+        story.write(name, 2, 200);
+        story.push(name, Operation::Save);
+        story.write(name, Y, 100);
+        story.scan(name, 0..2, &[(0, 1), (1, 100)]);
+        story.push(name, Operation::Undo);
+        story.set(11, &[(Y, Some(50))]);
+        story.end(name, Ending::Conflict);
+        story
+    });
+}
+
 #[test]
 fn what_is_prepared_is_a_cause_while_it_lasts() {
     // The other one wrote nothing yet, but may: at every level.
