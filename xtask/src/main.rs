@@ -5,12 +5,14 @@
 //! | `tidy` | checks the rules of the tree that neither the compiler nor clippy knows; see [`tidy`] |
 //! | `bless` | lowers the numbers in `xtask/ratchet.txt` to what is true now; never raises one |
 //! | `bless goldens` | writes the golden files of the durable formats again from what the code encodes now |
+//! | `capi-check` | the C programs at full length, plainly and under the address sanitizer and valgrind |
 //! | `ci` | everything a change must pass: runs `.ci/run` |
 #![expect(
     clippy::print_stdout,
     reason = "a command line tool reports on its standard output"
 )]
 
+mod capi;
 mod tidy;
 
 use std::{
@@ -25,6 +27,7 @@ const USAGE: &str = "usage: cargo xtask <chore>
   tidy [DIR]      check the rules of the tree (of this repository, or of the one at DIR)
   bless           lower the numbers of xtask/ratchet.txt to what is true now
   bless goldens   rewrite the golden files of the durable formats
+  capi-check      run the C programs at full length, also under sanitizer and valgrind
   ci              run .ci/run, all that a change must pass
 ";
 
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
                 .args(["-p", "kingtide-table"])
                 .env("KINGTIDE_BLESS", "1"),
         ),
+        ["capi-check"] => capi::check(&root()),
         ["ci"] => run_child(&mut Command::new(root().join(".ci/run"))),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

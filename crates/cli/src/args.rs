@@ -186,11 +186,25 @@ pub(crate) struct GetArgs {
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
     pub(crate) at: Directory,
-    /// The key
-    pub(crate) key: OsString,
-    /// The key is in hexadecimal
+    #[command(flatten)]
+    pub(crate) keys: DeletedKeys,
+    /// Keys are in hexadecimal
     #[arg(long)]
     pub(crate) hex: bool,
+}
+
+/// One key, or many. Also the shell's.
+#[derive(Args, Debug)]
+pub(crate) struct DeletedKeys {
+    /// The key
+    #[arg(required_unless_present_any = ["range", "prefix"])]
+    pub(crate) key: Option<OsString>,
+    /// All keys from START on and before END
+    #[arg(long, num_args = 2, value_names = ["START", "END"], conflicts_with_all = ["key", "prefix"])]
+    pub(crate) range: Option<Vec<OsString>>,
+    /// All keys that begin so; '' for every key
+    #[arg(long, value_name = "KEY", conflicts_with = "key")]
+    pub(crate) prefix: Option<OsString>,
 }
 
 #[derive(Args, Debug)]

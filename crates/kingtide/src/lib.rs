@@ -72,6 +72,7 @@ mod compaction;
 mod db;
 mod engine;
 mod error;
+mod events;
 mod family;
 mod files;
 mod flush;
@@ -90,6 +91,7 @@ mod write;
 pub use backup::BackupReport;
 pub use db::{Db, PreparedTransaction, Snapshot, VerifyReport};
 pub use error::{Conflict, ConflictAccess, Error, ErrorKind, Result};
+pub use events::{Event, Listener, LogLevel, LogOptions};
 pub use family::{
     ColumnFamily,
     hook::{CommitEvent, CommitHook, CommitOperation},

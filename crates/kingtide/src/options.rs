@@ -5,6 +5,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use kingtide_base::ComparatorRef;
 use kingtide_env::Env;
 
+use crate::events::{Listener, LogOptions};
+
 /// When a commit is made durable, that is, survives a power cut. In every mode an acknowledged commit survives the kill
 /// of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +111,10 @@ pub struct Options {
     /// Orders of keys that families of this database use, besides the built-in ones. Must hold every order that an
     /// existing family names.
     pub comparators: Vec<ComparatorRef>,
+    /// Is told what happens inside; nobody when `None`. Default: `None`.
+    pub listener: Option<Arc<dyn Listener>>,
+    /// The file `LOG`, lines about what happens inside. Default: none is written.
+    pub log: LogOptions,
     /// The world to run in; the real one when `None`.
     pub env: Option<Arc<dyn Env>>,
 }
@@ -126,6 +132,8 @@ impl Default for Options {
             finish_compactions_on_close: false,
             transaction_bytes_max: 0,
             comparators: Vec::new(),
+            listener: None,
+            log: LogOptions::default(),
             env: None,
         }
     }
@@ -148,6 +156,7 @@ impl fmt::Debug for Options {
             )
             .field("transaction_bytes_max", &self.transaction_bytes_max)
             .field("comparators", &comparators)
+            .field("log", &self.log)
             .finish_non_exhaustive()
     }
 }

@@ -16,6 +16,7 @@ use kingtide_testkit::{
         hermitage::{self, Extent, Tally},
         history::{self, HistoryTally, Session},
         level_name,
+        workloads::{self, Round, WorkTally},
     },
 };
 
@@ -47,7 +48,90 @@ pub enum IsolationProof {
         #[arg(long)]
         seconds: Option<u64>,
     },
+    /// Programs with an invariant that only isolation keeps
+    Workloads {
+        /// Only this one: increments, skew, fractured, bank or set
+        #[arg(long)]
+        only: Option<String>,
+        /// The lengths, times this number
+        #[arg(long, default_value_t = 1)]
+        times: u64,
+        /// The first seed; the others follow it
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Ends each workload and level after so many seconds
+        #[arg(long)]
+        seconds: Option<u64>,
+    },
 }
+
+/// A workload, its levels and its length at each of them.
+struct Workload {
+    name: &'static str,
+    run: fn(&Round) -> Checked<WorkTally>,
+    levels: &'static [IsolationLevel],
+    operations: u64,
+    /// Operations that share a database.
+    of_round: u64,
+    /// What it counts.
+    what: &'static str,
+    /// Its limit at each level, in the length that changes must pass.
+    ci_seconds: u64,
+}
+
+const WITH_ONE_VIEW: &[IsolationLevel] = &[
+    IsolationLevel::RepeatableRead,
+    IsolationLevel::Snapshot,
+    IsolationLevel::Serializable,
+];
+
+const WORKLOADS: &[Workload] = &[
+    Workload {
+        name: "increments",
+        run: workloads::increments,
+        levels: WITH_ONE_VIEW,
+        operations: 1_000_000,
+        of_round: 25_000,
+        what: "increments",
+        ci_seconds: 10,
+    },
+    Workload {
+        name: "skew",
+        run: workloads::skew,
+        levels: &[IsolationLevel::Serializable],
+        operations: 1_000_000,
+        of_round: 25_600,
+        what: "pairs",
+        ci_seconds: 40,
+    },
+    Workload {
+        name: "fractured",
+        run: workloads::fractured,
+        levels: &LEVELS,
+        operations: 2_000_000,
+        of_round: 100_000,
+        what: "reads of pairs",
+        ci_seconds: 8,
+    },
+    Workload {
+        name: "bank",
+        run: workloads::bank,
+        levels: WITH_ONE_VIEW,
+        operations: 50_000,
+        of_round: 250,
+        what: "audits",
+        ci_seconds: 8,
+    },
+    Workload {
+        name: "set",
+        run: workloads::set,
+        levels: &LEVELS,
+        operations: 100_000,
+        of_round: 20_000,
+        what: "inserts",
+        ci_seconds: 4,
+    },
+];
 
 /// Runs one proof.
 pub fn run(proof: &IsolationProof, threads: usize) -> Checked {
@@ -70,6 +154,17 @@ pub fn run(proof: &IsolationProof, threads: usize) -> Checked {
             seed,
             seconds,
         } => run_histories(transactions, seed, seconds, threads),
+        IsolationProof::Workloads {
+            ref only,
+            times,
+            seed,
+            seconds,
+        } => {
+            let is_wanted =
+                |workload: &&Workload| only.as_ref().is_none_or(|only| only == workload.name);
+            let mut wanted = WORKLOADS.iter().filter(is_wanted);
+            wanted.try_for_each(|workload| run_workload(workload, (times, seed), seconds, threads))
+        }
     }
 }
 
@@ -79,7 +174,10 @@ pub fn run_ci(threads: usize) -> Checked {
         run_hermitage(&Extent::FULL, threads),
         run_histories(1_000_000, 1, Some(30), threads),
     ];
-    proofs.into_iter().collect()
+    proofs.into_iter().collect::<Checked>()?;
+    WORKLOADS
+        .iter()
+        .try_for_each(|workload| run_workload(workload, (1, 1), Some(workload.ci_seconds), threads))
 }
 
 /// As [`run_items`], until `seconds` have passed.
@@ -152,4 +250,37 @@ fn run_level(
         &report,
         &report.tally.to_string(),
     )
+}
+
+fn run_workload(
+    workload: &Workload,
+    (times, seed): (u64, u64),
+    seconds: Option<u64>,
+    threads: usize,
+) -> Checked {
+    for level in workload.levels {
+        let item = |number| {
+            (workload.run)(&Round {
+                seed: seed + number,
+                level: *level,
+                operations: workload.of_round,
+                threads: 4,
+            })
+            .map_err(|violation| {
+                violation.within(format!("{}, seed {}", workload.name, seed + number))
+            })
+        };
+        let name_of = |number| format!("seed {}", seed + number);
+        let count = (workload.operations * times).div_ceil(workload.of_round);
+        let limits = (threads.div_ceil(2), seconds);
+        let report = run_until::<WorkTally>(workload.name, count, limits, &item, &name_of);
+        let tally = &report.tally;
+        let counts = format!(
+            "{} {}, {} conflicts",
+            tally.operations, workload.what, tally.conflicts
+        );
+        let name = format!("{}, {}", workload.name, level_name(*level));
+        finish(&name, &report, &counts)?;
+    }
+    Ok(())
 }

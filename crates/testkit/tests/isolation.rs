@@ -1,13 +1,17 @@
 //! Isolation, at a length that fits between two edits. `proof hermitage` and its fellows run at full length.
 
 use kingtide_testkit::{
+    Checked,
     isolation::{
         LEVELS,
         hermitage::{self, Extent},
         history::{self, Session},
+        workloads::{self, Round, WorkTally},
     },
     runner,
 };
+
+use kingtide::IsolationLevel;
 
 /// Runs every scenario of the table of anomalies, at every level and mixture of levels, in every place of the data, in
 /// a share of its interleavings.
@@ -46,4 +50,51 @@ fn recorded_histories_are_explained_at_every_level() {
         println!("{level:?}: {tally}");
         assert_eq!(tally.transactions, 6_000);
     }
+}
+
+/// Runs one round of a workload at each level from repeatable read up.
+#[track_caller]
+fn keeps_its_invariant(run: fn(&Round) -> Checked<WorkTally>, operations: u64) {
+    for level in LEVELS.into_iter().filter(|level| level.has_one_view()) {
+        let round = Round {
+            seed: 7,
+            level,
+            operations,
+            threads: 3,
+        };
+        let tally = run(&round).unwrap_or_else(|violation| panic!("{level:?}: {violation}"));
+        assert_eq!(tally.operations, operations);
+    }
+}
+
+#[test]
+fn no_increment_is_lost() {
+    keeps_its_invariant(workloads::increments, 3_000);
+}
+
+#[test]
+fn pairs_are_read_as_they_were_written() {
+    keeps_its_invariant(workloads::fractured, 4_800);
+}
+
+#[test]
+fn audits_find_the_same_sum() {
+    keeps_its_invariant(workloads::bank, 300);
+}
+
+#[test]
+fn what_was_inserted_is_seen() {
+    keeps_its_invariant(workloads::set, 3_000);
+}
+
+#[test]
+fn of_two_skewing_transactions_one_commits() {
+    let round = Round {
+        seed: 7,
+        level: IsolationLevel::Serializable,
+        operations: 1_500,
+        threads: 2,
+    };
+    let tally = workloads::skew(&round).unwrap_or_else(|violation| panic!("{violation}"));
+    assert_eq!((tally.operations, tally.conflicts), (1_500, 1_500));
 }

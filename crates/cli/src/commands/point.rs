@@ -1,10 +1,12 @@
 //! `put`, `get` and `delete`.
 
-use kingtide::FamilyOptions;
+use std::ffi::OsString;
+
+use kingtide::{ColumnFamily, FamilyOptions, Transaction};
 use serde_json::{Map, Value};
 
 use crate::{
-    args::{DeleteArgs, GetArgs, Global, PutArgs},
+    args::{DeleteArgs, DeletedKeys, GetArgs, Global, PutArgs},
     commands::{argument_bytes, expiry_in, open_for_reading, open_for_writing},
     failure::{Failure, Result},
     output::Output,
@@ -77,9 +79,50 @@ pub(crate) fn print_value(
 }
 
 pub(super) fn delete(args: &DeleteArgs, global: &Global) -> Result<()> {
-    let key = argument_bytes(&args.key, args.hex)?;
+    let deletion = Deletion::of(&args.keys, args.hex)?;
     let db = open_for_writing(&args.at.directory, false)?;
     let family = db.family(global.family_name())?;
-    db.delete(&family, &key)?;
+    let mut transaction = db.begin()?;
+    deletion.apply(&mut transaction, &family)?;
+    transaction.commit()?;
     Ok(db.close()?)
+}
+
+/// What is to be deleted.
+pub(crate) enum Deletion {
+    Key(Vec<u8>),
+    Range(Vec<u8>, Vec<u8>),
+    Prefix(Vec<u8>),
+}
+
+impl Deletion {
+    /// What the arguments say.
+    ///
+    /// # Errors
+    /// When they are not hexadecimal but should be.
+    pub(crate) fn of(keys: &DeletedKeys, in_hex: bool) -> Result<Self> {
+        let bytes = |argument: &OsString| argument_bytes(argument, in_hex);
+        // The parser lets exactly one of the three pass.
+        Ok(match (&keys.range, &keys.prefix, &keys.key) {
+            (Some(ends), _, _) => {
+                let end = |index: usize| ends.get(index).map_or(Ok(Vec::new()), bytes);
+                Self::Range(end(0)?, end(1)?)
+            }
+            (None, Some(prefix), _) => Self::Prefix(bytes(prefix)?),
+            (None, None, key) => Self::Key(key.as_ref().map_or(Ok(Vec::new()), bytes)?),
+        })
+    }
+
+    /// Does it, in `transaction`.
+    ///
+    /// # Errors
+    /// What the database answers.
+    pub(crate) fn apply(&self, transaction: &mut Transaction, family: &ColumnFamily) -> Result<()> {
+        match self {
+            Self::Key(key) => transaction.delete(family, key)?,
+            Self::Range(start, end) => transaction.delete_range(family, start, end)?,
+            Self::Prefix(prefix) => transaction.delete_prefix(family, prefix)?,
+        }
+        Ok(())
+    }
 }

@@ -5,7 +5,7 @@ use std::{ffi::OsString, os::unix::ffi::OsStringExt};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum, value_parser};
 
 use crate::{
-    args::ScanArgs,
+    args::{DeletedKeys, ScanArgs},
     failure::{Failure, Result},
 };
 
@@ -48,8 +48,8 @@ pub(super) enum Command {
         #[arg(long, value_name = "SECONDS", value_parser = value_parser!(u32).range(1..))]
         ttl: Option<u32>,
     },
-    /// Remove a key
-    Delete { key: OsString },
+    /// Remove a key, a range or everything with a prefix
+    Delete(DeletedKeys),
     /// Print keys and values in order; at a terminal, 100 unless --limit says otherwise
     Scan(ScanArgs),
     /// Begin a transaction

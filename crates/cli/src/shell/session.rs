@@ -6,8 +6,12 @@ use kingtide::{ColumnFamily, Db, FamilyOptions, IsolationLevel, Transaction, Tra
 use serde_json::json;
 
 use crate::{
-    args::ScanArgs,
-    commands::{expiry_in, point::print_value, print_families, print_stats, scan},
+    args::{DeletedKeys, ScanArgs},
+    commands::{
+        expiry_in,
+        point::{Deletion, print_value},
+        print_families, print_stats, scan,
+    },
     failure::{Failure, Result},
     output::Output,
 };
@@ -78,7 +82,7 @@ impl Session {
                 let expires_at = ttl.map_or(0, expiry_in);
                 self.put(key.as_bytes(), value.as_bytes(), expires_at)
             }
-            Command::Delete { key } => self.delete(key.as_bytes()),
+            Command::Delete(keys) => self.delete(&keys),
             Command::Scan(args) => self.scan(&args, output),
             Command::Begin { isolation } => self.begin(isolation),
             Command::Commit => {
@@ -128,11 +132,14 @@ impl Session {
         Ok(())
     }
 
-    fn delete(&mut self, key: &[u8]) -> Result<()> {
-        match &mut self.transaction {
-            None => self.db.delete(&self.family, key)?,
-            Some(transaction) => transaction.delete(&self.family, key)?,
+    fn delete(&mut self, keys: &DeletedKeys) -> Result<()> {
+        let deletion = Deletion::of(keys, false)?;
+        if let Some(transaction) = &mut self.transaction {
+            return deletion.apply(transaction, &self.family);
         }
+        let mut transaction = self.db.begin()?;
+        deletion.apply(&mut transaction, &self.family)?;
+        transaction.commit()?;
         Ok(())
     }
 

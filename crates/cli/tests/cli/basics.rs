@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::{Place, run, run_badly, run_well};
+use crate::harness::{Place, run, run_badly, run_well, run_with_input};
 
 #[test]
 fn a_value_is_read_back_until_it_is_deleted() {
@@ -25,6 +25,29 @@ fn a_value_is_read_back_until_it_is_deleted() {
     assert_eq!(gone.objects(), [json!({"key": "fish", "found": false})]);
     assert_eq!(gone.stderr, "");
     assert_eq!(run(&["get", &db, "fish", "-q"]).stderr, "");
+}
+
+#[test]
+fn ranges_and_prefixes_are_deleted_at_once() {
+    let place = Place::new();
+    let db = place.db();
+    let scan = || run_well(&["scan", &db, "--keys-only"]).text().to_owned();
+    for key in ["a1", "a2", "b1", "b2", "c1", "c2"] {
+        run_well(&["put", &db, key, "x"]);
+    }
+    run_well(&["delete", &db, "--range", "a2", "b2"]);
+    assert_eq!(scan(), "a1\nb2\nc1\nc2\n");
+    run_well(&["--db", &db, "delete", "--prefix", "63", "--hex"]);
+    assert_eq!(scan(), "a1\nb2\n");
+    run_badly(&["delete", &db, "--range", "b", "a"], "before it begins");
+    run_badly(&["delete", &db], "required");
+    run_badly(&["delete", &db, "k", "--prefix", "k"], "cannot be used");
+    let script = b"begin\ndelete --range a b\nput a9 1\ncommit\ndelete --prefix b\nscan\n";
+    let ran = run_with_input(&["shell", &db], script);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.text().ends_with("a9\t1\n"), "{ran:?}");
+    run_well(&["delete", &db, "--prefix", ""]);
+    assert_eq!(scan(), "");
 }
 
 #[test]

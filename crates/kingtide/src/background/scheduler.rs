@@ -23,6 +23,7 @@ use crate::{
     compaction::run::{MergeOutcome, Wanted, merge_once, wants_merge},
     engine::Engine,
     error::{Error, ErrorKind, Result},
+    events::Event,
     family::Family,
     flush::flush_oldest,
     write::Attention,
@@ -288,6 +289,9 @@ impl Background {
                 return;
             };
             let outcome = self.perform(&engine, task, &family);
+            if let Err(error) = &outcome {
+                self.tell(&engine, (task, &family), error);
+            }
             drop(engine);
             self.finish(task, &family, outcome);
         }
@@ -349,6 +353,22 @@ impl Background {
                 while memory.table.run_count() > RUNS_KEPT && memory.table.merge_runs(&[]) {}
                 Ok(())
             }
+        }
+    }
+
+    /// Tells of the first failure since something succeeded.
+    fn tell(&self, engine: &Engine, (task, family): (Task, &Family), error: &Error) {
+        if self.queues.lock().failure.is_none() {
+            engine.events.emit(|| Event::BackgroundError {
+                work: match task {
+                    Task::Flush => "flush",
+                    Task::Merge => "merge",
+                    Task::Settle => "merge of tombstones",
+                    Task::MergeRuns => "merge in memory",
+                },
+                family: family.name(),
+                message: error.to_string(),
+            });
         }
     }
 

@@ -30,6 +30,7 @@ use crate::{
     compaction::filter::VersionFilter,
     engine::Engine,
     error::{Error, ErrorKind, Result},
+    events::Event,
     files::Files,
     flush::{MemoryPass, write_memtables},
     manifest::{Manifest, ManifestState},
@@ -75,6 +76,7 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<BackupReport> {
     engine.check_open()?;
+    let begun = engine.events.is_on().then(|| engine.env.monotonic_nanos());
     let target = Target::begin(engine.env.as_ref(), source, target)?;
     let mut point = point::take(engine);
     let mut report = BackupReport {
@@ -115,6 +117,15 @@ pub(crate) fn run(
         state,
     )?);
     target.finish()?;
+    if let Some(begun) = begun {
+        let nanos = engine.env.monotonic_nanos().saturating_sub(begun);
+        engine.events.emit(|| Event::CopyMade {
+            sequence: report.sequence.0,
+            files_linked: report.files_linked,
+            files_written: report.files_copied + report.files_written,
+            micros: nanos / 1_000,
+        });
+    }
     Ok(report)
 }
 

@@ -14,8 +14,9 @@ use kingtide_table::{CursorUse, LevelCursor};
 use super::below::exists_below;
 use super::filter::VersionFilter;
 use crate::{
-    engine::Engine,
+    engine::{Engine, Watch},
     error::{Error, ErrorKind, Result},
+    events::Event,
     family::Family,
     flush::version_filter,
     output::{TableWriter, discard_output},
@@ -67,6 +68,7 @@ pub(crate) fn merge_once(
         engine.install_moves(family, &claim.inputs, claim.target_level())?;
         return Ok(MergeOutcome::Merged);
     }
+    let watch = claim.watch(engine);
     let mut filter =
         version_filter(engine, &family.order, claim.plan.is_bottom).with_lookup(exists_below(
             &engine.files,
@@ -91,6 +93,13 @@ pub(crate) fn merge_once(
         }
         return Err(error);
     }
+    watch.end(|micros| Event::MergeEnd {
+        family: family.name(),
+        tables: output.tables.len(),
+        bytes: output.bytes(),
+        target_level,
+        micros,
+    });
     drop(claim);
     engine.sweep_files()?;
     Ok(MergeOutcome::Merged)
@@ -154,6 +163,17 @@ impl<'a> Claim<'a> {
             version,
             inputs,
         }))
+    }
+
+    fn watch<'e>(&self, engine: &'e Engine) -> Watch<'e> {
+        let name = || self.family.name();
+        let begin = || Event::MergeBegin {
+            family: name(),
+            tables: self.inputs.len(),
+            bytes: self.inputs.iter().map(|(_, table)| table.file_bytes).sum(),
+            target_level: self.target_level(),
+        };
+        Watch::begin(engine, begin, || Event::MergeGivenUp { family: name() })
     }
 
     fn target_level(&self) -> u8 {

@@ -6,7 +6,9 @@ use kingtide_env::sync::atomic::Ordering;
 use kingtide_format::Edit;
 
 use super::families::{flush, flush_sealed};
-use crate::{background::Background, engine::Engine, error::Result, wal::segment_slot};
+use crate::{
+    background::Background, engine::Engine, error::Result, events::Event, wal::segment_slot,
+};
 
 /// Closes the engine; a second call does nothing. Bounded, unless the options ask to finish merges: otherwise those that
 /// run end at their next checkpoint.
@@ -29,6 +31,11 @@ pub(super) fn close(engine: &Arc<Engine>, background: &Background) -> Result<()>
     } else {
         settle(engine)
     };
+    engine.events.emit(|| Event::Closed {
+        failure: outcome.as_ref().err().map(ToString::to_string),
+    });
+    // The file `LOG` is written under the lock of the directory.
+    engine.events.stop();
     engine.release_lock();
     outcome
 }

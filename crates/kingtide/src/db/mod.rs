@@ -31,6 +31,7 @@ mod retry;
 mod single_delete;
 mod snapshot;
 mod statistics;
+mod telling;
 mod verify;
 
 use std::{
@@ -119,6 +120,7 @@ impl Db {
             note_runs,
             path,
         };
+        shared.tell_opened();
         if !shared.engine.options.read_only {
             shared
                 .engine

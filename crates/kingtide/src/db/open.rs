@@ -18,7 +18,7 @@ use std::{
 };
 
 use kingtide_base::{FileId, KeyOrder, SegmentId, SeqNo, StorageError, built_in_comparator};
-use kingtide_env::{Directory, Env, FileLock, PosixEnv};
+use kingtide_env::{Directory, Env, FileLock, PosixEnv, sync::atomic};
 use kingtide_format::{Edit, TableMeta};
 use kingtide_table::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};
 
@@ -29,6 +29,7 @@ use super::{
 use crate::{
     engine::{Engine, EngineParts, ManifestSlot},
     error::{Error, ErrorKind, Result},
+    events::{Audience, Events, LogFile},
     family::{Family, FamilyParts, Opening, SuperVersion, decode_options},
     files::{Files, fit_open_tables},
     manifest::{self, Manifest, ManifestState},
@@ -110,7 +111,11 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
         memtables,
         prepared: PreparedNames::new(&prepared, ended),
     }));
+    let events = start_events(&place, &options)?;
+    files.tell(&events);
+    pipeline.tell(&events);
     let engine = Arc::new(Engine::new(EngineParts {
+        events,
         env: Arc::clone(&place.env),
         options,
         wal: Arc::clone(&place.wal),
@@ -159,6 +164,21 @@ fn open_place(path: &Path, options: &Options, env: Arc<dyn Env>) -> Result<Place
         klog,
         vlog,
         lock,
+    })
+}
+
+/// Who wants to know what happens in this opening.
+fn start_events(place: &Place, options: &Options) -> Result<Arc<Events>> {
+    let wants_log = options.log.to_file && !options.read_only;
+    let audience = Audience {
+        listener: options.listener.clone(),
+        log: wants_log.then(|| LogFile::open(Arc::clone(&place.root), options.log)),
+    };
+    Events::start(&place.env, audience).map_err(|error| {
+        Error::new(
+            ErrorKind::Io,
+            format!("cannot start a background thread: {error}"),
+        )
     })
 }
 
@@ -513,6 +533,10 @@ fn install(engine: &Arc<Engine>, recovered: Vec<Recovered>) -> Result<()> {
         for (_, table) in &tables {
             engine.files.live.add(table);
         }
+        // Relaxed: a statistic, and nobody else has the engine yet.
+        engine
+            .recovered_tables
+            .fetch_add(tables.len(), atomic::Ordering::Relaxed);
         let current = found.family.load_full();
         let version = current
             .version

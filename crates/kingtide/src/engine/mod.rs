@@ -4,6 +4,7 @@
 mod install;
 mod shrink;
 mod unpin;
+mod watch;
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use kingtide_env::{
 
 use crate::{
     error::{Error, ErrorKind, Result},
+    events::Events,
     family::{Family, FamilyTotals, Opening, Registry},
     files::Files,
     manifest::{Manifest, ManifestState},
@@ -26,6 +28,8 @@ use crate::{
     snapshot::{SnapshotList, SnapshotRegistry},
     write::{CommitLog, OrderState, Pipeline, WriteSet},
 };
+
+pub(crate) use watch::Watch;
 
 /// Write sets that are kept for reuse.
 const WRITE_SETS_KEPT: usize = 64;
@@ -54,6 +58,9 @@ pub(crate) struct Engine {
     pub(crate) manifest: Mutex<ManifestSlot>,
     /// What families counted that were dropped since.
     pub(crate) dropped_totals: Mutex<FamilyTotals>,
+    pub(crate) events: Arc<Events>,
+    /// Tables that the recovery of this opening wrote.
+    pub(crate) recovered_tables: AtomicUsize,
     /// Names this opening, so that handles of another one are refused.
     pub(crate) opening: Opening,
     pub(crate) is_closed: AtomicBool,
@@ -76,6 +83,7 @@ pub(crate) struct EngineParts {
     pub(crate) files: Arc<Files>,
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) manifest: ManifestSlot,
+    pub(crate) events: Arc<Events>,
     pub(crate) opening: Opening,
     pub(crate) lock: Option<Box<dyn FileLock>>,
 }
@@ -93,6 +101,8 @@ impl Engine {
             snapshot_list: Arc::default(),
             manifest: Mutex::new(parts.manifest),
             dropped_totals: Mutex::default(),
+            events: parts.events,
+            recovered_tables: AtomicUsize::new(0),
             opening: parts.opening,
             is_closed: AtomicBool::new(false),
             clock: AtomicU64::new(0),
@@ -255,6 +265,13 @@ impl Engine {
     /// Gives the directory back to other openings.
     pub(crate) fn release_lock(&self) {
         self.lock.lock().take();
+    }
+}
+
+impl Drop for Engine {
+    /// An opening that failed half way has told somebody of its beginning already.
+    fn drop(&mut self) {
+        self.events.stop();
     }
 }
 

@@ -6,7 +6,7 @@
 
 mod live;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use kingtide_base::{FileId, KeyOrder, StorageError, StorageResult, ValuePointer};
 use kingtide_collections::BlockCache;
@@ -18,7 +18,10 @@ use kingtide_table::{Block, TableCache, ValueFiles, klog_name, vlog_name};
 
 pub(crate) use live::LiveFiles;
 
-use crate::read::iter::owned::ValueSource;
+use crate::{
+    events::{Event, Events},
+    read::iter::owned::ValueSource,
+};
 
 /// Value files kept open.
 const VALUE_FILES_OPEN_MAX: usize = 64;
@@ -34,6 +37,8 @@ pub(crate) struct Files {
     pub(crate) blocks: Arc<BlockCache<Block>>,
     pub(crate) live: LiveFiles,
     next_file: AtomicU64,
+    /// Who is told of removals; nobody before [`Files::tell`].
+    events: OnceLock<Arc<Events>>,
 }
 
 impl Files {
@@ -51,9 +56,15 @@ impl Files {
             blocks: Arc::new(BlockCache::new(block_cache_bytes)),
             live: LiveFiles::default(),
             next_file: AtomicU64::new(next_file.0),
+            events: OnceLock::new(),
             klog,
             vlog,
         }
+    }
+
+    /// Sets who is told of removals; once, at open.
+    pub(crate) fn tell(&self, events: &Arc<Events>) {
+        let _ = self.events.set(Arc::clone(events));
     }
 
     /// A file id that was never used.
@@ -114,7 +125,7 @@ impl Files {
         let name = klog_name(id);
         self.tables.forget(id);
         self.blocks.remove_file(id);
-        remove(self.klog.as_ref(), &name, "klog")
+        self.remove(self.klog.as_ref(), &name, "klog")
     }
 
     /// Removes the vlog file `id`, which is proven dead.
@@ -124,7 +135,21 @@ impl Files {
     pub(crate) fn remove_vlog(&self, id: FileId) -> StorageResult<()> {
         let name = vlog_name(id);
         self.values.forget(id);
-        remove(self.vlog.as_ref(), &name, "vlog")
+        self.remove(self.vlog.as_ref(), &name, "vlog")
+    }
+
+    fn remove(&self, directory: &dyn Directory, name: &str, folder: &str) -> StorageResult<()> {
+        let path = || format!("{folder}/{name}");
+        match directory.remove(name) {
+            Ok(()) => {
+                if let Some(events) = self.events.get() {
+                    events.emit(|| Event::FileRemoved { file: path() });
+                }
+                Ok(())
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(StorageError::io(path(), "remove", error)),
+        }
     }
 
     /// The separated value of `key`, checked against the key as `order` identifies it.
@@ -179,17 +204,6 @@ pub(crate) struct FamilyValues {
 impl ValueSource for FamilyValues {
     fn read(&self, pointer: &ValuePointer, key: &[u8]) -> StorageResult<Vec<u8>> {
         self.files.read_value(pointer, key, &self.order)
-    }
-}
-
-fn remove(directory: &dyn Directory, name: &str, folder: &str) -> StorageResult<()> {
-    match directory.remove(name) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(StorageError::io(
-            format!("{folder}/{name}"),
-            "remove",
-            error,
-        )),
-        _ => Ok(()),
     }
 }
 

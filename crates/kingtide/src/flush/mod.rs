@@ -20,8 +20,9 @@ use kingtide_format::TableMeta;
 use self::bounded::Bounded;
 use crate::{
     compaction::{below::exists_below, filter::VersionFilter},
-    engine::Engine,
+    engine::{Engine, Watch},
     error::Result,
+    events::Event,
     family::Family,
     files::Files,
     memtable::Memory,
@@ -146,6 +147,7 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
     if family.is_dropped() {
         return Ok(false);
     }
+    let watch = watch(engine, family, &memory);
     secure_log(engine, &memory)?;
     let mut filter = version_filter(engine, &family.order, is_bottom).with_lookup(exists_below(
         &engine.files,
@@ -171,7 +173,22 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
     let bytes = memory.table.bytes();
     drop(memory);
     engine.pipeline.stall.subtract(bytes);
+    watch.end(|micros| Event::FlushEnd {
+        family: family.name(),
+        tables: output.tables.len(),
+        bytes: output.bytes(),
+        micros,
+    });
     Ok(true)
+}
+
+fn watch<'a>(engine: &'a Engine, family: &Family, memory: &Memory) -> Watch<'a> {
+    let name = || family.name();
+    let begin = || Event::FlushBegin {
+        family: name(),
+        bytes: memory.table.bytes() as u64,
+    };
+    Watch::begin(engine, begin, || Event::FlushGivenUp { family: name() })
 }
 
 /// Step 1 of the module.

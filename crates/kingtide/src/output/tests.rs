@@ -1,6 +1,6 @@
 use std::{collections::BTreeSet, io, path::Path, sync::Arc};
 
-use kingtide_base::SeqNo;
+use kingtide_base::{RangeTombstone, SeqNo};
 use kingtide_collections::{MemtableOp, MergeCursor};
 use kingtide_env::{Env, FaultyEnv, MemoryEnv, Operation, Rule, Times};
 use kingtide_table::{klog_name, vlog_name};
@@ -10,6 +10,7 @@ use super::*;
 use crate::{
     family::testing::{family, small},
     options::FamilyOptions,
+    version::Version,
 };
 
 /// Files in a world whose calls can be made to fail.
@@ -176,4 +177,83 @@ fn nothing_makes_no_table() {
         .expect("nothing cancels it");
     assert!(output.tables.is_empty() && output.bytes() == 0);
     assert!(names(&memory).is_empty());
+}
+
+/// Goal: range deletes are cut where tables end: every key has the cover that it had, in the one table that may be asked
+/// for it, and the tables make a level. Method: overlapping range deletes over and beyond the keys of many tables, with
+/// boundaries between them; all keys and the gaps between them.
+#[test]
+fn range_deletes_are_cut_where_tables_end() {
+    let family = filled(600, 1);
+    let order = &family.order;
+    let (_memory, _env, files) = files();
+    let memory = Arc::clone(&family.load().active);
+    let tombstones = [
+        (&b"a"[..], &b"key 00300"[..], 900),
+        (b"key 00100", b"key 00500", 700),
+        (b"key 00250", b"key 00250 and more", 950),
+        (b"key 00550", b"z", 800),
+    ]
+    .map(|(start, end, sequence)| RangeTombstone {
+        start,
+        end,
+        sequence: SeqNo(sequence),
+    });
+    let whole = Fragments::build(order, tombstones, &[]);
+    // Nothing is dropped: every number has a boundary.
+    let boundaries = (1..=1000).map(SeqNo).collect();
+    let mut filter = VersionFilter::new(order.clone(), boundaries, false, 0);
+    filter.set_ranges(tombstones);
+    let mut cursor = MergeCursor::new(order.clone(), memory.table.cursors());
+    let output = TableWriter::new(&files, &family, 8 << 10)
+        .write(&mut cursor, &mut filter, &|| false)
+        .expect("a healthy disk")
+        .expect("nothing cancels it");
+    assert!(output.tables.len() > 3, "too few tables to show anything");
+    let tables = output.tables.iter().map(|meta| (2, Arc::new(meta.clone())));
+    let version = Version::from_tables(order.clone(), tables).expect("a level");
+    let keys = (0..600).map(|number| format!("key {number:05}").into_bytes());
+    let gaps = keys.clone().map(|key| [&key[..], b" and"].concat());
+    let ends = [&b"a"[..], b"b", b"x", b"z"].map(<[u8]>::to_vec);
+    for key in keys.chain(gaps).chain(ends) {
+        for snapshot in [SeqNo(750), SeqNo(850), SeqNo::MAX] {
+            let covers = version.tables_for_key(2, &key).map(|meta| {
+                let table = files.tables.get(meta, order).expect("intact");
+                table.range_cover(&key, snapshot)
+            });
+            let found = covers.max().unwrap_or_default();
+            let text = key.escape_ascii().to_string();
+            assert_eq!(
+                found,
+                whole.cover(order, &key, snapshot),
+                "{text} at {snapshot}"
+            );
+        }
+    }
+    for (_, meta) in version.tables() {
+        let table = files.tables.get(meta, order).expect("intact");
+        table.verify(&mut |_| {}).expect("intact");
+    }
+}
+
+/// Goal: range deletes that are kept make a table even when no entry is.
+#[test]
+fn range_deletes_alone_make_a_table() {
+    let family = filled(0, 0);
+    let (_memory, _env, files) = files();
+    let tombstone = RangeTombstone {
+        start: b"a",
+        end: b"b",
+        sequence: SeqNo(5),
+    };
+    for (is_bottom, tables) in [(false, 1), (true, 0)] {
+        let mut cursor = MergeCursor::new(family.order.clone(), Vec::<Box<dyn Cursor>>::new());
+        let mut filter = VersionFilter::new(family.order.clone(), vec![SeqNo(9)], is_bottom, 0);
+        filter.set_ranges([tombstone]);
+        let output = TableWriter::new(&files, &family, 8 << 10)
+            .write(&mut cursor, &mut filter, &|| false)
+            .expect("a healthy disk")
+            .expect("nothing cancels it");
+        assert_eq!(output.tables.len(), tables);
+    }
 }

@@ -16,10 +16,14 @@
 
 mod handles;
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+mod counts;
+
+use std::{fmt, sync::Arc};
 
 use kingtide_base::SeqNo;
 use kingtide_env::sync::Mutex;
+
+use counts::Counts;
 
 pub(crate) use handles::{ListedSnapshot, SnapshotList};
 
@@ -29,11 +33,11 @@ pub(crate) struct SnapshotRegistry {
     live: Mutex<Live>,
 }
 
-/// How many snapshots share a number, and how many share a clock. A count is never zero.
+/// How many snapshots share a number, and how many share a clock.
 #[derive(Debug, Default)]
 struct Live {
-    sequences: BTreeMap<SeqNo, usize>,
-    clocks: BTreeMap<i64, usize>,
+    sequences: Counts<SeqNo>,
+    clocks: Counts<i64>,
 }
 
 impl SnapshotRegistry {
@@ -62,7 +66,7 @@ impl SnapshotRegistry {
 
     /// The live snapshots, ascending, each number once.
     pub(crate) fn list(&self) -> Vec<SeqNo> {
-        self.live.lock().sequences.keys().copied().collect()
+        self.live.lock().sequences.keys().collect()
     }
 
     /// The live snapshots, ascending, and behind them the newest visible number, which `visible` answers inside the
@@ -70,7 +74,7 @@ impl SnapshotRegistry {
     pub(crate) fn boundaries(&self, visible: impl FnOnce() -> SeqNo) -> Vec<SeqNo> {
         let live = self.live.lock();
         let visible = visible();
-        let mut boundaries: Vec<SeqNo> = live.sequences.keys().copied().collect();
+        let mut boundaries: Vec<SeqNo> = live.sequences.keys().collect();
         debug_assert!(boundaries.last().is_none_or(|last| *last <= visible));
         if boundaries.last() != Some(&visible) {
             boundaries.push(visible);
@@ -89,30 +93,18 @@ impl SnapshotRegistry {
 
 impl Live {
     fn add(&mut self, sequence: SeqNo, clock: i64) {
-        *self.sequences.entry(sequence).or_default() += 1;
-        *self.clocks.entry(clock).or_default() += 1;
+        self.sequences.add(sequence);
+        self.clocks.add(clock);
     }
 
     fn remove(&mut self, sequence: SeqNo, clock: i64) {
-        release(&mut self.sequences, &sequence);
-        release(&mut self.clocks, &clock);
+        self.sequences.release(sequence);
+        self.clocks.release(clock);
     }
 
     /// The clock of the live snapshot whose clock is furthest behind, in Unix seconds; `None` without snapshots.
     fn oldest_clock(&self) -> Option<i64> {
-        self.clocks.keys().next().copied()
-    }
-}
-
-/// Takes one from the count of `key`.
-fn release<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
-    let Some(count) = counts.get_mut(key) else {
-        debug_assert!(false, "a snapshot is released once, and was registered");
-        return;
-    };
-    *count -= 1;
-    if *count == 0 {
-        counts.remove(key);
+        self.clocks.keys().next()
     }
 }
 

@@ -23,6 +23,7 @@ mod pipeline;
 mod prepared;
 mod restart;
 mod stall;
+mod telling;
 mod two_phase;
 mod validate;
 mod write_set;

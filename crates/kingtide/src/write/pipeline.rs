@@ -29,6 +29,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
+    events::Events,
     family::Family,
     memtable::{Memory, MemtableSource},
     wal::{Blank, RecordFrames, Tail, UnsyncedSegments},
@@ -148,6 +149,7 @@ pub(crate) struct Pipeline {
     syncs: AtomicU64,
     commits: AtomicU64,
     attention: std::sync::OnceLock<Arc<dyn Attention>>,
+    pub(super) events: std::sync::OnceLock<Arc<Events>>,
 }
 
 /// How a pipeline is made.
@@ -189,6 +191,7 @@ impl Pipeline {
             syncs: AtomicU64::new(0),
             commits: AtomicU64::new(0),
             attention: std::sync::OnceLock::new(),
+            events: std::sync::OnceLock::new(),
         }
     }
 
@@ -274,7 +277,12 @@ impl Pipeline {
             return Ok(None);
         };
         let places = Places::note(writes, validation);
-        let last = self.order.lock().last_sequence();
+        let last = if validation.has_reads() || writes.op_count() >= limits::RUN_ENTRIES_MIN {
+            self.order.lock().last_sequence()
+        } else {
+            // Saves the lock; the second step then looks at a few commits more.
+            self.order.visible()
+        };
         validate::check(writes, (places, last), validation, before).map(Some)
     }
 
@@ -402,10 +410,14 @@ impl Pipeline {
     pub(super) fn sync_segments(&self, segments: &UnsyncedSegments) -> Result<()> {
         // Relaxed: a statistic.
         self.syncs.fetch_add(1, Ordering::Relaxed);
-        for segment in segments {
-            segment.make_durable()?;
+        let begun = self.is_watched().then(|| self.env.monotonic_nanos());
+        let outcome = segments
+            .iter()
+            .try_for_each(|segment| segment.make_durable());
+        if let Some(begun) = begun {
+            self.tell_sync(begun, &outcome);
         }
-        Ok(())
+        Ok(outcome?)
     }
 
     /// Writes how far the log is durable into the log, if no frame says so yet. A failure stops the log.
@@ -509,8 +521,11 @@ impl Pipeline {
             return Ok(());
         }
         let sealed_max = family.options().l0_queue_stall_threshold;
-        self.stall
-            .wait(|| family.load().sealed.len() >= sealed_max)?;
+        let is_full = || family.load().sealed.len() >= sealed_max;
+        let stalled = self.note_stall(family, is_full());
+        let outcome = self.stall.wait(is_full);
+        self.note_stall_end(family, stalled);
+        outcome?;
         self.replace_active(family, full, needed);
         Ok(())
     }
@@ -549,6 +564,9 @@ impl Pipeline {
             });
             !full.table.is_empty()
         };
+        if is_sealed {
+            self.note_sealed(family, full);
+        }
         if is_sealed && let Some(attention) = self.attention.get() {
             attention.sealed(family);
         }

@@ -63,6 +63,11 @@ pub(crate) struct Validation<'a> {
 }
 
 impl<'a> Validation<'a> {
+    /// True when what arrives must be looked at in order, for which step 1 needs the commit lock once.
+    pub(super) fn has_reads(&self) -> bool {
+        self.reads.is_some()
+    }
+
     fn families(&self) -> impl Iterator<Item = &'a FamilyReads> + use<'a> {
         self.reads.into_iter().flat_map(ReadSet::families)
     }
@@ -105,8 +110,9 @@ impl Places {
 pub(super) struct Checked<'a> {
     /// Every commit up to this one was looked at.
     through: SeqNo,
-    /// What was looked at, per section of the writes.
-    writes: Vec<CheckedWrites>,
+    /// What was looked at, per section of the writes: of the first, and of the others.
+    first_writes: Option<CheckedWrites>,
+    other_writes: Vec<CheckedWrites>,
     /// The same for the reads.
     reads: Vec<CheckedReads<'a>>,
     returns: usize,
@@ -136,8 +142,8 @@ pub(super) enum Recheck {
     Stale,
 }
 
-/// Step 1. `last` is the newest commit, read after `places` were noted and before the call; `before` is what an earlier
-/// step 1 of the same commit answered.
+/// Step 1. `last` is a commit up to which all are applied, read after `places` were noted and before the call; with reads, it
+/// is the newest and was read under the commit lock. `before` is what an earlier step 1 of the same commit answered.
 ///
 /// # Errors
 /// `Conflict` that names key and family; what reading tables answers.
@@ -149,7 +155,8 @@ pub(super) fn check<'a>(
 ) -> Result<Checked<'a>> {
     let mut checked = Checked {
         through: last,
-        writes: Vec::new(),
+        first_writes: None,
+        other_writes: Vec::new(),
         reads: Vec::new(),
         returns: before.map_or(0, |before| before.returns + 1),
     };
@@ -176,10 +183,14 @@ pub(super) fn check<'a>(
                     looked,
                 )?;
             }
-            checked.writes.push(CheckedWrites {
+            let looked_at = CheckedWrites {
                 version: Arc::clone(&current.version),
                 place: place.map(|place| place_in(&current, place)),
-            });
+            };
+            match checked.first_writes {
+                None => checked.first_writes = Some(looked_at),
+                Some(_) => checked.other_writes.push(looked_at),
+            }
         }
     }
     for (reads, place) in validation.families().zip(places.reads) {
@@ -312,7 +323,8 @@ pub(super) fn recheck(
     validation: Validation<'_>,
 ) -> Result<Recheck> {
     if let Some(snapshot) = validation.snapshot {
-        for (section, looked) in writes.sections().zip(&checked.writes) {
+        let looked_at = checked.first_writes.iter().chain(&checked.other_writes);
+        for (section, looked) in writes.sections().zip(looked_at) {
             let current = section.family.load();
             if !Arc::ptr_eq(&current.version, &looked.version) {
                 return Ok(Recheck::Stale);

@@ -4,9 +4,11 @@
 //! |---|---|
 //! | [`hermitage`] | each cell of the table of anomalies, in every interleaving of scripted transactions |
 //! | [`history`] | recorded histories of many threads are explained, read by read, by a checker and by a second one |
+//! | [`workloads`] | programs with an invariant: counters, a bank, a set, pairs, would-be write skews |
 
 pub mod hermitage;
 pub mod history;
+pub mod workloads;
 
 use kingtide::IsolationLevel;
 

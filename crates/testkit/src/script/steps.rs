@@ -116,6 +116,23 @@ fn bulk(number: usize, family: &'static str, values: usize) -> Step {
     Step::Commit((0..values).map(write).collect(), SyncMode::None)
 }
 
+/// Prepares, and both outcomes, in several modes.
+fn two_phases() -> Vec<Step> {
+    vec![
+        prepare("committed in mode none", &["a", "b", "c"]),
+        prepare("committed in mode full", &["a", "c"]),
+        prepare("rolled back in mode none", &["a"]),
+        Step::CommitPrepared("committed in mode none", SyncMode::None),
+        Step::RollbackPrepared("rolled back in mode none", false),
+        Step::SyncWal,
+        prepare("rolled back in mode full", &["b"]),
+        Step::CommitPrepared("committed in mode full", SyncMode::Full),
+        Step::RollbackPrepared("rolled back in mode full", true),
+        prepare("flushed", &["a", "c"]),
+        Step::CommitPrepared("flushed", SyncMode::None),
+    ]
+}
+
 /// The history. Families `a` to `c` write in mode none, full and interval.
 #[must_use]
 pub fn steps() -> Vec<Step> {
@@ -128,23 +145,7 @@ pub fn steps() -> Vec<Step> {
     for number in 0..6 {
         steps.push(commit(number, &["a", "b", "c"], 3, modes[number % 3]));
     }
-    steps.push(prepare("committed in mode none", &["a", "b", "c"]));
-    steps.push(prepare("committed in mode full", &["a", "c"]));
-    steps.push(prepare("rolled back in mode none", &["a"]));
-    steps.push(Step::CommitPrepared(
-        "committed in mode none",
-        SyncMode::None,
-    ));
-    steps.push(Step::RollbackPrepared("rolled back in mode none", false));
-    steps.push(Step::SyncWal);
-    steps.push(prepare("rolled back in mode full", &["b"]));
-    steps.push(Step::CommitPrepared(
-        "committed in mode full",
-        SyncMode::Full,
-    ));
-    steps.push(Step::RollbackPrepared("rolled back in mode full", true));
-    steps.push(prepare("flushed", &["a", "c"]));
-    steps.push(Step::CommitPrepared("flushed", SyncMode::None));
+    steps.extend(two_phases());
     steps.push(commit(6, &["a", "c"], 2, SyncMode::None));
     steps.push(Step::Flush("a"));
     steps.push(delete_range(("b", "key10", "key20"), SyncMode::Full));
@@ -163,7 +164,7 @@ pub fn steps() -> Vec<Step> {
     steps.push(commit(15, &["d", "e"], 2, INTERVAL));
     steps.push(prepare("over openings", &["a", "e"]));
     steps.push(prepare("over one opening", &["d"]));
-    steps.push(delete_range(("e", "KEY00", "Key12"), INTERVAL));
+    steps.push(delete_range(("e", "key00", "Key12"), INTERVAL));
     steps.push(Step::Reopen);
     steps.push(Step::CommitPrepared("over one opening", SyncMode::None));
     steps.push(commit(16, &["a", "d", "e"], 4, SyncMode::None));

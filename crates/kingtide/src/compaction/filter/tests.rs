@@ -1,7 +1,7 @@
 //! Goal: no snapshot, live or future, reads anything else after a pass than before it, and what it could drop is
 //! dropped. Method: all small histories of one key, with all sets of snapshots.
 
-use kingtide_base::built_in_comparator;
+use kingtide_base::{RangeTombstone, built_in_comparator};
 
 use super::*;
 
@@ -253,4 +253,101 @@ fn a_single_delete_is_looked_up_once_and_only_where_it_may_vanish() {
     assert!(keep(b"e", 3, EntryKind::Delete));
     assert!(keep(b"f", 3, EntryKind::Put));
     assert_eq!(*asked.lock().expect("no panic"), vec![b"a".to_vec()]);
+}
+
+/// Goal: range deletes drop what they cover, unless a boundary lies between, and are dropped themselves only in the
+/// lowest stripe of the bottom. Method: all small histories of one key, with range deletes at all pairs of numbers over it,
+/// read at every snapshot before and after a pass.
+#[test]
+fn every_snapshot_reads_the_same_beside_range_deletes() {
+    let puts = histories().into_iter().filter(|history| {
+        let is_plain = |version: &Version| version.expires_at == 0;
+        history.len() <= 3 && history.iter().all(is_plain)
+    });
+    for history in puts {
+        for first in 2..=SEQUENCE_MAX {
+            for second in first..=SEQUENCE_MAX {
+                for bits in 0_u64..1 << (SEQUENCE_MAX - 1) {
+                    let mut boundaries: Vec<SeqNo> = (2..=SEQUENCE_MAX)
+                        .filter(|number| bits >> (number - 2) & 1 == 1)
+                        .map(SeqNo)
+                        .collect();
+                    boundaries.push(SeqNo(SEQUENCE_MAX));
+                    for is_bottom in [false, true] {
+                        check_beside_ranges(&history, [first, second], &boundaries, is_bottom);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a snapshot reads: the number of the value.
+fn read_beside(history: &[Version], ranges: &[u64], snapshot: u64) -> Option<u64> {
+    let cover = ranges.iter().filter(|number| **number <= snapshot).max();
+    read(history, snapshot, CLOCK).filter(|number| cover.is_none_or(|cover| cover <= number))
+}
+
+fn check_beside_ranges(
+    history: &[Version],
+    ranges: [u64; 2],
+    boundaries: &[SeqNo],
+    is_bottom: bool,
+) {
+    let order = KeyOrder::BYTEWISE;
+    let mut filter = VersionFilter::new(order, boundaries.to_vec(), is_bottom, CLOCK);
+    filter.set_ranges(ranges.map(|sequence| RangeTombstone {
+        start: b"a",
+        end: b"z",
+        sequence: SeqNo(sequence),
+    }));
+    let ranges_kept: Vec<u64> = filter
+        .ranges_kept()
+        .tombstones()
+        .map(|tombstone| tombstone.sequence.0)
+        .collect();
+    let kept: Vec<Version> = history
+        .iter()
+        .filter(|version| {
+            let sequence = SeqNo(version.sequence);
+            filter.keep(b"key", sequence, version.kind, 0) != Decision::Drop
+        })
+        .copied()
+        .collect();
+    let what = || format!("{history:?}, {ranges:?}, {boundaries:?}, bottom {is_bottom}");
+    let below = Version {
+        sequence: 1,
+        kind: EntryKind::Put,
+        expires_at: 0,
+    };
+    let whole = |versions: &[Version]| match is_bottom {
+        true => versions.to_vec(),
+        false => [versions, &[below]].concat(),
+    };
+    for snapshot in boundaries {
+        assert_eq!(
+            read_beside(&whole(&kept), &ranges_kept, snapshot.0),
+            read_beside(&whole(history), &ranges, snapshot.0),
+            "{} at {snapshot}",
+            what()
+        );
+    }
+    // Whatever is hidden from everybody is gone.
+    for version in kept.iter().filter(|version| version.kind == EntryKind::Put) {
+        let is_seen =
+            |snapshot: &SeqNo| read_beside(history, &ranges, snapshot.0) == Some(version.sequence);
+        assert!(
+            boundaries.iter().any(is_seen),
+            "{} keeps {version:?}",
+            what()
+        );
+    }
+    if is_bottom {
+        let lowest = boundaries[0].0;
+        assert!(
+            ranges_kept.iter().all(|number| *number > lowest),
+            "{}",
+            what()
+        );
+    }
 }

@@ -555,7 +555,8 @@ fn next_of(slot: &mut Slot) -> Checked<Answer> {
         ));
     };
     let is_valid = if slot.is_positioned {
-        iter.next()?
+        // Behind the end it stays there.
+        iter.is_valid() && iter.next()?
     } else {
         slot.is_positioned = true;
         iter.seek_to_first()?

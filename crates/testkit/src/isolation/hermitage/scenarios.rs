@@ -43,6 +43,19 @@ pub static SCENARIOS: &[Scenario] = &[
         },
     },
     Scenario {
+        name: "dirty write, range delete",
+        column: Column::G0,
+        setup: "a=1 b=1 c=1",
+        scripts: &[
+            "begin; clear a..d; commit",
+            "begin; put a 2; put b 2; put c 2; commit",
+        ],
+        anomaly: |it| {
+            let is_mixed = ![0, 3].contains(&it.last.len());
+            (is_mixed && it.committed(&[FIRST, SECOND])).then_some(FIRST)
+        },
+    },
+    Scenario {
         name: "aborted read, points",
         column: Column::G1a,
         setup: "x=10",
@@ -64,6 +77,21 @@ pub static SCENARIOS: &[Scenario] = &[
             let is_right =
                 |read| it.answer(SECOND, read) == Some(&Answer::Entries(vec![(b'b', 2)]));
             (!is_right(0) || !is_right(1)).then_some(SECOND)
+        },
+    },
+    Scenario {
+        name: "aborted read, savepoint",
+        column: Column::G1a,
+        setup: "a=1 b=2",
+        scripts: &[
+            "begin; put a 3; save; put b 101; clear a..b; undo; commit",
+            "begin; scan a..d; get b; commit",
+        ],
+        anomaly: |it| {
+            let is_wrong = it.saw(SECOND, 0, b'a').is_none()
+                || it.saw(SECOND, 0, b'b') != Some(2)
+                || it.saw(SECOND, 1, b'b') != Some(2);
+            is_wrong.then_some(SECOND)
         },
     },
     Scenario {
@@ -166,6 +194,16 @@ pub static SCENARIOS: &[Scenario] = &[
         anomaly: |it| (it.answer(FIRST, 0) != it.answer(FIRST, 1)).then_some(FIRST),
     },
     Scenario {
+        name: "two reads, range delete",
+        column: Column::Pmp,
+        setup: "b=1 c=30",
+        scripts: &[
+            "begin; scan a..e; get c; back a..e; commit",
+            "begin; clear a..d; put d 1; commit",
+        ],
+        anomaly: |it| (it.answer(FIRST, 0) != it.answer(FIRST, 2)).then_some(FIRST),
+    },
+    Scenario {
         name: "lost update, points",
         column: Column::P4,
         setup: "x=10",
@@ -233,6 +271,26 @@ pub static SCENARIOS: &[Scenario] = &[
         scripts: &[
             "begin; get x; put x x+1; commit",
             "begin; get x; delete x; commit",
+        ],
+        anomaly: |it| both_lost(it, |number| it.saw(number, 0, b'x') == Some(10)),
+    },
+    Scenario {
+        name: "lost update, range delete",
+        column: Column::P4,
+        setup: "x=10",
+        scripts: &[
+            "begin; get x; put x x+1; commit",
+            "begin; get x; clear w..z; commit",
+        ],
+        anomaly: |it| both_lost(it, |number| it.saw(number, 0, b'x') == Some(10)),
+    },
+    Scenario {
+        name: "lost update, savepoint",
+        column: Column::P4,
+        setup: "x=10",
+        scripts: &[
+            "begin; get x; save; put x 50; undo; put x x+1; commit",
+            "begin; get x; put x x+1; commit",
         ],
         anomaly: |it| both_lost(it, |number| it.saw(number, 0, b'x') == Some(10)),
     },
@@ -391,6 +449,19 @@ pub static SCENARIOS: &[Scenario] = &[
         },
     },
     Scenario {
+        name: "write skew, range deletes",
+        column: Column::G2Item,
+        setup: "b=5 n=6",
+        scripts: &[
+            "begin; scan a..d; clear m..p; commit",
+            "begin; get n; clear a..d; commit",
+        ],
+        anomaly: |it| {
+            let is_old = it.saw(FIRST, 0, b'b') == Some(5) && it.saw(SECOND, 0, b'n') == Some(6);
+            both_lost(it, |_| is_old)
+        },
+    },
+    Scenario {
         name: "write skew, circle of three",
         column: Column::G2Item,
         setup: "x=0 y=0 z=0",
@@ -497,6 +568,19 @@ pub static SCENARIOS: &[Scenario] = &[
         },
     },
     Scenario {
+        name: "predicate write skew, savepoint",
+        column: Column::G2,
+        setup: "",
+        scripts: &[
+            "begin; save; put b 9; scan a..d; undo; put m 1; commit",
+            "begin; scan m..p; put c 1; commit",
+        ],
+        anomaly: |it| {
+            let is_old = it.saw(FIRST, 0, b'c').is_none() && it.saw(SECOND, 0, b'm').is_none();
+            both_lost(it, |_| is_old)
+        },
+    },
+    Scenario {
         name: "iterator across a commit",
         column: Column::OneView,
         setup: "a=1 b=1",
@@ -517,6 +601,30 @@ pub static SCENARIOS: &[Scenario] = &[
         anomaly: |it| {
             let is_torn = |read| it.saw(FIRST, read, b'a') != it.saw(FIRST, read, b'b');
             (is_torn(0) || is_torn(1)).then_some(FIRST)
+        },
+    },
+    Scenario {
+        name: "lost update, read for update",
+        column: Column::ForUpdate,
+        setup: "x=10",
+        scripts: &[
+            "begin; lock x; put x x+1; commit",
+            "begin; lock x; put x x+1; commit",
+        ],
+        anomaly: |it| both_lost(it, |number| it.saw(number, 0, b'x') == Some(10)),
+    },
+    Scenario {
+        name: "write skew, read for update",
+        column: Column::ForUpdate,
+        setup: "x=10",
+        scripts: &[
+            "begin; lock x; lock y; put x 11; commit",
+            "begin; lock x; lock y; put y 21; commit",
+        ],
+        anomaly: |it| {
+            both_lost(it, |number| {
+                it.saw(number, 0, b'x') == Some(10) && it.saw(number, 1, b'y').is_none()
+            })
         },
     },
 ];

@@ -13,15 +13,21 @@
 //!    taken: if that one will not do, no other will.
 //! 3. At serializable, everything read by a transaction that wrote is the same directly before its own commit. So the
 //!    order of commits is a serial order, in which those that only read stand at their view; and real time is kept.
-//! 4. A conflict has a cause: between the earliest possible view and the end of the commit, something was committed that
-//!    the level protects the transaction from. Transactions that wrote nothing, or below repeatable read, have none.
+//! 4. At every level, nobody wrote a key that was read for update between the view of that read and the commit. What was
+//!    read untracked must fit the view and is not looked at otherwise.
+//! 5. A conflict has a cause: between the earliest possible view and the end of the commit, something was committed that
+//!    the level protects the transaction from. Transactions that wrote nothing, or below repeatable read, and read nothing for
+//!    update, have none.
 //!
 //! Uncommitted and intermediate values are no version of any key, so reading one leaves no view.
+
+use std::ops::Range;
 
 use kingtide::IsolationLevel;
 
 use super::{
-    record::{Ending, Key, Log, Number, Operation, Part, Record, Span, Window},
+    own::Own,
+    record::{Ending, Key, Log, Number, Operation, Part, Record, Role, Span, Window},
     versions::{Moments, Versions},
 };
 use crate::violation::{Checked, Violation, ensure};
@@ -50,8 +56,11 @@ fn describe(log: &Log, record: &Record) -> String {
     for operation in log.operations_of(record) {
         match operation {
             Operation::Write(key, number) => text.push_str(&format!("\n  write {key} {number:?}")),
-            Operation::Read { span, parts } => {
-                text.push_str(&format!("\n  read {span:?}"));
+            Operation::Clear(keys) => text.push_str(&format!("\n  delete {keys:?}")),
+            Operation::Save => text.push_str("\n  savepoint"),
+            Operation::Undo => text.push_str("\n  back to the savepoint"),
+            Operation::Read { span, parts, role } => {
+                text.push_str(&format!("\n  read {role:?} {span:?}"));
                 for part in &log.parts[parts.clone()] {
                     match part {
                         Part::Point(key, number) => text.push_str(&format!(" {key}: {number:?}")),
@@ -71,57 +80,72 @@ fn describe(log: &Log, record: &Record) -> String {
     text
 }
 
-/// A key that was read from others, and what was found.
-type Found = (Key, Option<Number>);
-
 /// The checker with memory that is used again for every transaction.
 struct Check<'a> {
     log: &'a Log,
     versions: &'a Versions,
-    own: Vec<(Key, Option<Number>)>,
-    read: Vec<Found>,
+    own: Own,
+    /// Keys read from others that the level may make something of, and what was found.
+    read: Vec<(Key, Option<Number>)>,
+    /// Keys read for update, and the views of these reads.
+    held: Vec<(Key, Moments)>,
 }
 
 impl<'a> Check<'a> {
-    const fn new(log: &'a Log, versions: &'a Versions) -> Self {
+    fn new(log: &'a Log, versions: &'a Versions) -> Self {
         Self {
             log,
             versions,
-            own: Vec::new(),
+            own: Own::default(),
             read: Vec::new(),
+            held: Vec::new(),
         }
     }
 
     fn transaction(&mut self, record: &Record) -> Checked {
         self.own.clear();
         self.read.clear();
+        self.held.clear();
         let mut view = self.moments(&record.begin);
         for operation in self.log.operations_of(record) {
-            match operation {
-                Operation::Write(key, number) => {
-                    self.own.retain(|own| own.0 != *key);
-                    self.own.push((*key, *number));
-                }
-                Operation::Read { span, parts } => {
-                    let mut fresh = self.moments(span);
-                    let moments = if record.level.has_one_view() {
-                        &mut view
-                    } else {
-                        &mut fresh
-                    };
-                    for part in &self.log.parts[parts.clone()] {
-                        self.part(part, moments)?;
-                    }
-                }
+            let Operation::Read { span, parts, role } = operation else {
+                self.own.apply(operation);
+                continue;
+            };
+            let mut fresh = self.moments(span);
+            let has_one_view = record.level.has_one_view();
+            let moments = if has_one_view { &mut view } else { &mut fresh };
+            for part in &self.log.parts[parts.clone()] {
+                self.part(part, *role, moments)?;
             }
+            if *role == Role::ForUpdate {
+                self.hold(parts.clone(), &fresh);
+            }
+        }
+        if record.level.has_one_view() {
+            self.held
+                .iter_mut()
+                .for_each(|held| held.1.clone_from(&view));
         }
         match record.ending {
             Ending::RolledBack => Ok(()),
-            Ending::Committed(0) => ensure(self.own.is_empty(), || {
-                "a commit that wrote has no sequence number".to_owned()
-            }),
+            Ending::Committed(0) => {
+                ensure(self.own.writes().is_empty(), || {
+                    "a commit that wrote has no sequence number".to_owned()
+                })?;
+                // It looked at what was held before it returned, and saw at least what was acknowledged before.
+                self.held_unchanged(record.end.floor)
+            }
             Ending::Committed(sequence) => self.commit(record.level, sequence, view),
             Ending::Conflict => self.conflict(record, &view),
+        }
+    }
+
+    fn hold(&mut self, parts: Range<usize>, view: &Moments) {
+        for part in &self.log.parts[parts] {
+            if let Part::Point(key, _) = part {
+                self.held.push((*key, view.clone()));
+            }
         }
     }
 
@@ -130,14 +154,14 @@ impl<'a> Check<'a> {
         Moments::between(span.floor, self.versions.ceiling(span.to))
     }
 
-    fn part(&mut self, part: &Part, moments: &mut Moments) -> Checked {
+    fn part(&mut self, part: &Part, role: Role, moments: &mut Moments) -> Checked {
         match part {
-            Part::Point(key, number) => self.key(*key, *number, moments),
+            Part::Point(key, number) => self.key((*key, *number), role, moments),
             Part::Range(keys, items) => {
                 let mut items = self.log.items[items.clone()].iter().peekable();
                 for key in keys.clone() {
                     let number = items.next_if(|item| item.0 == key).map(|item| item.1);
-                    self.key(key, number, moments)?;
+                    self.key((key, number), role, moments)?;
                 }
                 ensure(items.peek().is_none(), || {
                     format!("the scan of {keys:?} found keys beyond, or not in order")
@@ -146,13 +170,20 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn key(&mut self, key: Key, number: Option<Number>, moments: &mut Moments) -> Checked {
-        if let Some((_, own)) = self.own.iter().find(|own| own.0 == key) {
-            return ensure(number == *own, || {
+    fn key(
+        &mut self,
+        (key, number): (Key, Option<Number>),
+        role: Role,
+        moments: &mut Moments,
+    ) -> Checked {
+        if let Some(own) = self.own.find(key) {
+            return ensure(number == own, || {
                 format!("its own write {own:?} of key {key} is read as {number:?}")
             });
         }
-        self.read.push((key, number));
+        if role == Role::Plain {
+            self.read.push((key, number));
+        }
         let (first, last) = (moments.first(), moments.last());
         self.versions.keep_where(key, number, moments);
         if moments.last().is_some() {
@@ -166,9 +197,10 @@ impl<'a> Check<'a> {
     }
 
     fn commit(&self, level: IsolationLevel, sequence: u64, mut view: Moments) -> Checked {
-        ensure(!self.own.is_empty(), || {
+        ensure(!self.own.writes().is_empty(), || {
             "a commit that wrote nothing has a sequence number".to_owned()
         })?;
+        self.held_unchanged(sequence - 1)?;
         if !level.has_one_view() {
             return Ok(());
         }
@@ -176,12 +208,12 @@ impl<'a> Check<'a> {
         let Some(latest) = view.last() else {
             return Err(Violation::new("it committed before what it saw"));
         };
-        for (key, _) in &self.own {
-            self.unchanged(*key, latest, sequence, "written by both")?;
+        for (key, _) in self.own.writes() {
+            self.unchanged(*key, latest, sequence - 1, "written by both")?;
         }
         if level == IsolationLevel::RepeatableRead {
             for (key, _) in self.read.iter().filter(|read| read.1.is_some()) {
-                self.unchanged(*key, latest, sequence, "found and then changed")?;
+                self.unchanged(*key, latest, sequence - 1, "found and then changed")?;
             }
         }
         if level == IsolationLevel::Serializable {
@@ -195,32 +227,60 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Checks that nobody wrote `key` after `view` and before `sequence`.
-    fn unchanged(&self, key: Key, view: u64, sequence: u64, what: &str) -> Checked {
-        let written = self.versions.written_at(key, sequence - 1);
+    /// Checks that nobody wrote `key` after `view` and up to `until`.
+    fn unchanged(&self, key: Key, view: u64, until: u64, what: &str) -> Checked {
+        let written = self.versions.written_at(key, until);
         ensure(written <= view, || {
             format!("key {key} was {what}: by commit {written}, after the view {view}")
         })
     }
 
+    /// Checks that nobody wrote what was read for update, up to `until`.
+    fn held_unchanged(&self, until: u64) -> Checked {
+        for (key, view) in &self.held {
+            let mut view = view.clone();
+            view.cut(until);
+            let Some(latest) = view.last() else {
+                continue;
+            };
+            self.unchanged(
+                *key,
+                latest,
+                until,
+                "read for update and written by another",
+            )?;
+        }
+        Ok(())
+    }
+
     fn conflict(&self, record: &Record, view: &Moments) -> Checked {
         let level = record.level;
-        ensure(!self.own.is_empty(), || {
-            "a conflict of a transaction that only read".to_owned()
-        })?;
-        ensure(level.has_one_view(), || {
+        ensure(
+            !self.own.writes().is_empty() || !self.held.is_empty(),
+            || "a conflict of a transaction that only read".to_owned(),
+        )?;
+        ensure(level.has_one_view() || !self.held.is_empty(), || {
             "a conflict without a check".to_owned()
         })?;
         let earliest = view.first().unwrap_or(record.begin.floor);
         let until = self.versions.ceiling(record.end.to);
-        let is_changed = |key: Key| self.versions.written_at(key, until) > earliest;
-        let reads = || self.read.iter();
-        let has_cause = self.own.iter().any(|own| is_changed(own.0))
+        let changed_since = |key: Key, view: u64| self.versions.written_at(key, until) > view;
+        let is_held_one =
+            |(key, view): &(Key, Moments)| changed_since(*key, view.first().unwrap_or(earliest));
+        let is_written_one = || {
+            let mut writes = self.own.writes().iter();
+            writes.any(|own| changed_since(own.0, earliest))
+        };
+        let is_read_one = |with_misses: bool| {
+            let reads = self.read.iter();
+            let mut relevant = reads.filter(|read| with_misses || read.1.is_some());
+            relevant.any(|read| changed_since(read.0, earliest))
+        };
+        let has_cause = self.held.iter().any(is_held_one)
             || match level {
-                IsolationLevel::RepeatableRead => {
-                    reads().any(|read| read.1.is_some() && is_changed(read.0))
-                }
-                IsolationLevel::Serializable => reads().any(|read| is_changed(read.0)),
+                IsolationLevel::RepeatableRead => is_written_one() || is_read_one(false),
+                IsolationLevel::Snapshot => is_written_one(),
+                IsolationLevel::Serializable => is_written_one() || is_read_one(true),
                 _ => false,
             };
         ensure(has_cause, || {

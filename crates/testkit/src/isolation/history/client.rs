@@ -13,7 +13,7 @@ use kingtide::{
 
 use super::{
     profile::{FAMILIES, Profile},
-    record::{Ending, Key, Log, Number, Operation, Part, Record, Span},
+    record::{Ending, Key, Log, Number, Operation, Part, Record, Role, Span},
 };
 use crate::{
     isolation::LEVELS,
@@ -137,6 +137,7 @@ struct Open {
     begin: Span,
     operations_left: usize,
     is_read_only: bool,
+    has_savepoint: bool,
     walk: Option<Walk>,
 }
 
@@ -232,6 +233,7 @@ impl Slot {
             begin,
             operations_left: random.between(1, profile.operations_max),
             is_read_only: random.one_in(5),
+            has_savepoint: false,
             walk: None,
         });
         Ok(())
@@ -247,8 +249,7 @@ impl Slot {
         }
         open.operations_left -= 1;
         let key = any_key(shared.profile, random);
-        let choice = random.below(100);
-        match choice {
+        match random.below(100) {
             0..30 => self.get(shared, &open, key)?,
             30..36 => self.multi_get(shared, random, &open, key)?,
             36..48 => self.scan(shared, random, &open)?,
@@ -258,8 +259,13 @@ impl Slot {
                 self.get(shared, &open, key)?;
                 self.put(shared, &mut open, key)?;
             }
-            70..90 => self.put(shared, &mut open, key)?,
-            _ => self.delete(shared, &mut open, key)?,
+            70..84 => self.put(shared, &mut open, key)?,
+            84..90 => self.delete(shared, &mut open, key)?,
+            90..94 => self.get_for_update(shared, &mut open, key)?,
+            _ if shared.profile.is_plain => self.put(shared, &mut open, key)?,
+            94 | 95 => self.clear(shared, random, &mut open)?,
+            96 | 97 => self.peek(shared, &open, key)?,
+            _ => self.save_or_undo(&mut open)?,
         }
         self.open = Some(open);
         Ok(())
@@ -278,7 +284,7 @@ impl Slot {
     }
 
     fn delete(&mut self, shared: &Shared<'_>, open: &mut Open, key: Key) -> Checked {
-        if !shared.profile.has_deletes {
+        if shared.profile.is_plain {
             return self.put(shared, open, key);
         }
         open.transaction
@@ -292,7 +298,49 @@ impl Slot {
         let value = open.transaction.get(shared.family(key), &key_bytes(key))?;
         shared.leave(&mut span);
         let number = value.map(|value| value_number(&value)).transpose()?;
-        self.note_read(span, [Part::Point(key, number)]);
+        self.note_read(span, Role::Plain, [Part::Point(key, number)]);
+        Ok(())
+    }
+
+    fn peek(&mut self, shared: &Shared<'_>, open: &Open, key: Key) -> Checked {
+        let mut span = shared.enter();
+        let family = shared.family(key);
+        let value = open.transaction.get_untracked(family, &key_bytes(key))?;
+        shared.leave(&mut span);
+        let number = value.map(|value| value_number(&value)).transpose()?;
+        self.note_read(span, Role::Untracked, [Part::Point(key, number)]);
+        Ok(())
+    }
+
+    fn get_for_update(&mut self, shared: &Shared<'_>, open: &mut Open, key: Key) -> Checked {
+        let mut span = shared.enter();
+        let family = shared.family(key);
+        let value = open.transaction.get_for_update(family, &key_bytes(key))?;
+        shared.leave(&mut span);
+        let number = value.map(|value| value_number(&value)).transpose()?;
+        self.note_read(span, Role::ForUpdate, [Part::Point(key, number)]);
+        Ok(())
+    }
+
+    fn clear(&mut self, shared: &Shared<'_>, random: &mut Random, open: &mut Open) -> Checked {
+        let keys = any_range(shared.profile, random);
+        let (start, end) = (key_bytes(keys.start), key_bytes(keys.end));
+        open.transaction
+            .delete_range(shared.family(keys.start), &start, &end)?;
+        self.log.operations.push(Operation::Clear(keys));
+        Ok(())
+    }
+
+    fn save_or_undo(&mut self, open: &mut Open) -> Checked {
+        let operation = if open.has_savepoint {
+            open.transaction.rollback_to("here")?;
+            Operation::Undo
+        } else {
+            open.transaction.savepoint("here")?;
+            Operation::Save
+        };
+        open.has_savepoint = !open.has_savepoint;
+        self.log.operations.push(operation);
         Ok(())
     }
 
@@ -321,15 +369,17 @@ impl Slot {
             let number = value.map(|value| value_number(&value)).transpose()?;
             parts.push(Part::Point(key, number));
         }
-        self.note_read(span, parts);
+        self.note_read(span, Role::Plain, parts);
         Ok(())
     }
 
-    fn note_read(&mut self, span: Span, parts: impl IntoIterator<Item = Part>) {
+    fn note_read(&mut self, span: Span, role: Role, parts: impl IntoIterator<Item = Part>) {
         let start = self.log.parts.len();
         self.log.parts.extend(parts);
         let parts = start..self.log.parts.len();
-        self.log.operations.push(Operation::Read { span, parts });
+        self.log
+            .operations
+            .push(Operation::Read { span, parts, role });
     }
 
     /// Creates an iterator and reads all or a part of its range.
@@ -368,21 +418,19 @@ impl Slot {
         random: &mut Random,
         open: &Open,
     ) -> Checked<Walk> {
-        let profile = shared.profile;
-        let any = any_key(profile, random);
-        let start = any / profile.keys * profile.keys;
-        let length = random.between(1, usize::from(profile.scan_max)) as Key;
-        let bounds = any..(any + length).min(start + profile.keys);
+        let bounds = any_range(shared.profile, random);
         let options = IterOptions {
             lower: Some(key_bytes(bounds.start).to_vec()),
             upper: Some(key_bytes(bounds.end).to_vec()),
             ..IterOptions::default()
         };
         let mut span = shared.enter();
-        let iter = open.transaction.iter(shared.family(any), options)?;
+        let iter = open
+            .transaction
+            .iter(shared.family(bounds.start), options)?;
         shared.leave(&mut span);
         let operation = self.log.operations.len();
-        self.note_read(span, []);
+        self.note_read(span, Role::Plain, []);
         Ok(Walk {
             iter,
             operation,
@@ -506,6 +554,14 @@ impl Walk {
             (false, Some((last, _))) => Some(bounds.start..*last + 1),
         }
     }
+}
+
+/// A range of keys of one family, often around hot ones.
+fn any_range(profile: &Profile, random: &mut Random) -> Range<Key> {
+    let start = any_key(profile, random);
+    let beyond = (start / profile.keys + 1) * profile.keys;
+    let length = random.between(1, usize::from(profile.scan_max)) as Key;
+    start..(start + length).min(beyond)
 }
 
 /// Half of the time one of the hot keys, of any family.

@@ -2,7 +2,7 @@
 //!
 //! It judges registers by Adya's graphs of dependencies and by real time. It is told the order of the commits, as the
 //! order of the versions of each register; what each transaction read, and when its calls began and ended. It has no
-//! ranges and no deletions, so it gets windows in which every key is there all the time: a scan is then the reads of its
+//! ranges, no deletions and no savepoints, so it gets windows without them, in which every key is there all the time: a scan is then the reads of its
 //! keys, and whatever repeatable read promises for items holds for all of them.
 
 use std::collections::HashMap;
@@ -134,8 +134,11 @@ impl Builder {
         let mut mops = Vec::new();
         for operation in log.operations_of(record) {
             match operation {
-                // Windows for this checker have no deletions.
-                Operation::Write(_, None) => {}
+                // Windows for this checker have none of these.
+                Operation::Write(_, None)
+                | Operation::Clear(_)
+                | Operation::Save
+                | Operation::Undo => {}
                 Operation::Write(key, Some(number)) => {
                     mops.push(self.write(usize::from(*key), *number));
                 }

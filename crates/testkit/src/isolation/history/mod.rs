@@ -6,6 +6,7 @@
 //! | `client.rs` | one thread: several open transactions, everything written down |
 //! | `record.rs` | what is written down |
 //! | `session.rs` | a database, its threads, and window after window of transactions |
+//! | `own.rs` | what a transaction has written so far |
 //! | `versions.rs` | every key over time, from the sequence numbers of the commits |
 //! | `check.rs` | the rules of the levels |
 //! | `independent.rs` | the same windows for an independent checker |
@@ -17,11 +18,14 @@
 mod check;
 mod client;
 mod independent;
+mod own;
 mod profile;
 mod record;
 mod session;
 mod versions;
 
+#[cfg(test)]
+mod caught;
 #[cfg(test)]
 mod tests;
 

@@ -25,8 +25,9 @@ pub struct Profile {
     pub operations_max: usize,
     /// The most keys that a scan covers.
     pub scan_max: Key,
-    /// False: every key is there all the time, so that every key read is an item.
-    pub has_deletes: bool,
+    /// No deletes and no savepoints, and every read is tracked: every key is there all the time, so that every key read
+    /// is an item.
+    pub is_plain: bool,
     /// On a real directory; in memory otherwise.
     pub is_on_disk: bool,
     /// One of so many commits asks to be synced.
@@ -52,7 +53,7 @@ impl Profile {
             hot_keys: (keys / 4).max(2),
             operations_max: *random.pick(&[3, 5, 8]),
             scan_max: *random.pick(&[4, 8, 24]),
-            has_deletes: !random.one_in(3),
+            is_plain: random.one_in(3),
             is_on_disk,
             synced_one_in: if is_on_disk {
                 500

@@ -38,6 +38,17 @@ pub enum Part {
     Range(Range<Key>, Range<usize>),
 }
 
+/// What a read means for the commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// What the level makes of it.
+    Plain,
+    /// It counts as a write.
+    ForUpdate,
+    /// Nothing: it is not remembered.
+    Untracked,
+}
+
 /// One thing that a transaction did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -48,9 +59,17 @@ pub enum Operation {
         span: Span,
         /// What was read.
         parts: Range<usize>,
+        /// What it means for the commit.
+        role: Role,
     },
     /// A put, or a delete when there is no number.
     Write(Key, Option<Number>),
+    /// A deletion of all keys of a range.
+    Clear(Range<Key>),
+    /// The savepoint, which moves here if there was one.
+    Save,
+    /// Back to the savepoint, which is gone then.
+    Undo,
 }
 
 /// How a transaction ended.
@@ -107,11 +126,16 @@ impl Log {
             }));
         self.operations
             .extend(other.operations.drain(..).map(|operation| match operation {
-                Operation::Read { span, parts: range } => Operation::Read {
+                Operation::Read {
                     span,
+                    parts: range,
+                    role,
+                } => Operation::Read {
+                    span,
+                    role,
                     parts: moved(range, parts),
                 },
-                Operation::Write(..) => operation,
+                other => other,
             }));
         self.parts
             .extend(other.parts.drain(..).map(|part| match part {

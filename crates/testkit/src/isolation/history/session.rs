@@ -132,7 +132,7 @@ fn run_profile(session: &Session, profile: &Profile) -> Checked<HistoryTally> {
         check_window(&window)?;
         tally += count(&window.log);
         let is_chosen = number.is_multiple_of(session.independent_one_in.max(1));
-        if let Some(level) = session.level.filter(|_| is_chosen && !profile.has_deletes) {
+        if let Some(level) = session.level.filter(|_| is_chosen && profile.is_plain) {
             tally.independent += independent::check(&window, level)?;
         }
     }
@@ -142,7 +142,7 @@ fn run_profile(session: &Session, profile: &Profile) -> Checked<HistoryTally> {
 }
 
 /// Every key gets a value; the profile's transactions may delete it.
-fn fill(
+pub(super) fn fill(
     db: &Db,
     families: &[ColumnFamily; FAMILIES],
     profile: &Profile,
@@ -160,7 +160,7 @@ fn fill(
     Ok((numbers, sequence.0))
 }
 
-fn run_window(clients: &mut [Client<'_>]) -> Checked<Log> {
+pub(super) fn run_window(clients: &mut [Client<'_>]) -> Checked<Log> {
     thread::scope(|scope| {
         let threads: Vec<_> = clients
             .iter_mut()
@@ -180,7 +180,7 @@ fn run_window(clients: &mut [Client<'_>]) -> Checked<Log> {
 }
 
 /// What the database holds now, as one iterator for each family finds it.
-fn state(
+pub(super) fn state(
     db: &Db,
     families: &[ColumnFamily; FAMILIES],
     profile: &Profile,

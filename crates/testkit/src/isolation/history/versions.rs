@@ -1,6 +1,9 @@
 //! The versions of every key in a window, and the moments at which a key had a certain value.
 
-use super::record::{Ending, Key, Number, Operation, Window};
+use super::{
+    own::Own,
+    record::{Ending, Key, Number, Window},
+};
 use crate::violation::{Checked, ensure};
 
 /// A set of sequence numbers: disjoint ranges, both ends included, in order.
@@ -78,6 +81,7 @@ impl Versions {
             begun: Vec::with_capacity(commits.len()),
         };
         let mut before = window.sequence_before;
+        let mut own = Own::default();
         for (sequence, index) in commits {
             let record = &window.log.records[index];
             ensure(sequence > before, || {
@@ -91,10 +95,12 @@ impl Versions {
             })?;
             before = sequence;
             versions.begun.push((record.end.from, sequence));
+            own.clear();
             for operation in window.log.operations_of(record) {
-                if let Operation::Write(key, number) = operation {
-                    versions.keys[usize::from(*key)].put(sequence, *number);
-                }
+                own.apply(operation);
+            }
+            for (key, number) in own.writes() {
+                versions.keys[usize::from(*key)].put(sequence, *number);
             }
         }
         versions.index_begins();
@@ -192,12 +198,7 @@ fn first_versions(window: &Window) -> Vec<History> {
 }
 
 impl History {
-    /// Takes a write; the last one of a transaction counts.
     fn put(&mut self, sequence: u64, number: Option<Number>) {
-        if self.sequences.last() == Some(&sequence) {
-            self.sequences.pop();
-            self.numbers.pop();
-        }
         self.sequences.push(sequence);
         self.numbers.push(number);
     }

@@ -1,0 +1,460 @@
+//! Handles: what C holds instead of pointers.
+//!
+//! A handle looks like a pointer into user space and is never dereferenced. It is made of a tag, the kind of the object,
+//! a slot in the table of that kind and the slot's generation:
+//!
+//! ```text
+//! bit 46..45  44..42  41..21       20..3   2..0
+//!     01      kind    generation   slot    0
+//! ```
+//!
+//! so that null, foreign, freed and finished handles are told from live ones by two loads and a comparison. Slots are
+//! never given back to the system, which is what makes the loads safe whatever the number says. A generation is used
+//! once; a slot that has used all of its generations rests until no other slot is free, so that a freed handle is told
+//! from a live one for the first 2^39 objects of a kind in a process.
+//!
+//! The word of a slot says whether the object lives and who is inside:
+//!
+//! - databases, families and the like are *shared*: a call pins the slot for as long as it takes to clone what is in it,
+//!   and removal waits for pins;
+//! - transactions and iterators are *held*: one call at a time, another one meanwhile is refused. Removal while held is
+//!   left to the holder.
+//!
+//! A child process of `fork` has none of the threads that its parent's databases need: a handler that runs in the child
+//! moves the epoch on, and handles of an older epoch are refused.
+
+use std::{
+    cell::UnsafeCell,
+    hint,
+    ops::{Deref, DerefMut},
+    ptr,
+    sync::{
+        Once,
+        atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering},
+    },
+    thread,
+};
+
+const TAG: u64 = 0b01 << 45;
+const TAG_MASK: u64 = !((1 << 45) - 1);
+const KIND_SHIFT: u32 = 42;
+const KIND_MASK: u64 = 0b111;
+const GENERATION_SHIFT: u32 = 21;
+const GENERATION_MASK: u64 = (1 << 21) - 1;
+const SLOT_SHIFT: u32 = 3;
+const SLOT_MASK: u64 = (1 << 18) - 1;
+const ALIGN_MASK: u64 = (1 << SLOT_SHIFT) - 1;
+
+const CHUNK_SLOTS: usize = 1024;
+const CHUNKS: usize = (SLOT_MASK as usize + 1) / CHUNK_SLOTS;
+
+// The word of a slot: pins, flags, generation.
+const PINS_MASK: u64 = (1 << 16) - 1;
+const LIVE: u64 = 1 << 16;
+const HELD: u64 = 1 << 17;
+const DOOMED: u64 = 1 << 18;
+const WORD_GENERATION_SHIFT: u32 = 32;
+
+/// Why a handle is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Null,
+    /// Never was a handle of this kind.
+    Foreign,
+    /// Was one, and was freed.
+    Stale,
+    /// Another thread, or a caller further up this one's stack, is inside.
+    InUse,
+    /// Belongs to the process that forked this one.
+    Forked,
+}
+
+/// Advanced in every child process.
+static EPOCH: AtomicU32 = AtomicU32::new(0);
+static AT_FORK: Once = Once::new();
+
+extern "C" fn in_child() {
+    EPOCH.fetch_add(1, Ordering::Relaxed);
+    // Threads that held a lock of a table are not in this process.
+    for lock in &LOCKS {
+        lock.store(false, Ordering::Release);
+    }
+}
+
+extern "C" fn before_fork() {
+    for lock in &LOCKS {
+        spin_lock(lock);
+    }
+}
+
+extern "C" fn in_parent() {
+    for lock in &LOCKS {
+        lock.store(false, Ordering::Release);
+    }
+}
+
+fn register_at_fork() {
+    AT_FORK.call_once(|| {
+        // SAFETY: the three functions are async-signal-safe: they touch atomics only.
+        // A failure means that there is no memory: then children are not told from parents.
+        let _ = unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
+    });
+}
+
+/// True in a process that was forked after its first handle was made.
+pub(crate) fn epoch() -> u32 {
+    EPOCH.load(Ordering::Relaxed)
+}
+
+/// One lock per kind, around its free list. Spun on, because it is held for a few instructions, and because the fork
+/// handlers must be able to take and release it.
+static LOCKS: [AtomicBool; 8] = [const { AtomicBool::new(false) }; 8];
+
+fn spin_lock(lock: &AtomicBool) {
+    let mut rounds = 0_u32;
+    while lock
+        .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
+        .is_err()
+    {
+        rounds += 1;
+        if rounds.is_multiple_of(64) {
+            thread::yield_now();
+        } else {
+            hint::spin_loop();
+        }
+    }
+}
+
+/// A slot on a cache line of its own: threads that use different transactions do not meet.
+#[repr(align(64))]
+struct Slot<T> {
+    word: AtomicU64,
+    epoch: AtomicU32,
+    object: UnsafeCell<Option<T>>,
+}
+
+struct Chunk<T>([Slot<T>; CHUNK_SLOTS]);
+
+#[derive(Default)]
+struct Free {
+    /// Slots that may be used, the last one first.
+    slots: Vec<u32>,
+    /// Slots whose generations are used up.
+    resting: Vec<u32>,
+    /// Slots that were ever used.
+    used: u32,
+}
+
+/// All objects of one kind.
+pub(crate) struct Table<T> {
+    kind: u64,
+    chunks: [AtomicPtr<Chunk<T>>; CHUNKS],
+    free: UnsafeCell<Free>,
+}
+
+// SAFETY: `free` is touched under the lock of the kind only; an object by one thread at a time (held), or as a shared
+// reference while pins keep it, and `share` asks for `Sync`.
+unsafe impl<T: Send> Sync for Table<T> {}
+
+impl<T: Send + 'static> Table<T> {
+    /// An empty table; `kind` is 0 to 7, and no other table has it.
+    pub(crate) const fn new(kind: u64) -> Self {
+        assert!(kind <= KIND_MASK);
+        Self {
+            kind,
+            chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
+            free: UnsafeCell::new(Free {
+                slots: Vec::new(),
+                resting: Vec::new(),
+                used: 0,
+            }),
+        }
+    }
+
+    fn with_free<R>(&self, action: impl FnOnce(&mut Free) -> R) -> R {
+        let lock = &LOCKS[self.kind as usize];
+        spin_lock(lock);
+        // SAFETY: the lock is held, and `action` does not come back here.
+        let result = action(unsafe { &mut *self.free.get() });
+        lock.store(false, Ordering::Release);
+        result
+    }
+
+    /// The slot of that number, if its chunk was ever made.
+    fn slot(&self, index: u32) -> Option<&Slot<T>> {
+        let index = index as usize;
+        // Acquire: pairs with the store in `make_chunk`.
+        let chunk = self
+            .chunks
+            .get(index / CHUNK_SLOTS)?
+            .load(Ordering::Acquire);
+        // SAFETY: a chunk that was published is initialised and never freed.
+        let chunk = unsafe { chunk.as_ref() }?;
+        Some(&chunk.0[index % CHUNK_SLOTS])
+    }
+
+    fn make_chunk(&self, index: u32) {
+        let place = &self.chunks[index as usize / CHUNK_SLOTS];
+        if !place.load(Ordering::Acquire).is_null() {
+            return;
+        }
+        let chunk = Box::new(Chunk(std::array::from_fn(|_| Slot {
+            word: AtomicU64::new(0),
+            epoch: AtomicU32::new(0),
+            object: UnsafeCell::new(None),
+        })));
+        let made = Box::into_raw(chunk);
+        // Release: publishes the slots. AcqRel on success; who loses gives its chunk back.
+        if place
+            .compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire)
+            .is_err()
+        {
+            // SAFETY: `made` came from a box and nobody has seen it.
+            drop(unsafe { Box::from_raw(made) });
+        }
+    }
+
+    /// Takes an object in; `None` when this kind has 262,144 live ones.
+    pub(crate) fn insert(&self, object: T) -> Option<u64> {
+        register_at_fork();
+        let index = self.with_free(|free| {
+            free.slots.pop().or_else(|| {
+                if u64::from(free.used) <= SLOT_MASK {
+                    free.used += 1;
+                    Some(free.used - 1)
+                } else {
+                    (!free.resting.is_empty()).then(|| free.resting.remove(0))
+                }
+            })
+        })?;
+        self.make_chunk(index);
+        let slot = self.slot(index)?;
+        // SAFETY: the slot is in no list and not live, so nobody else touches its object.
+        unsafe { *slot.object.get() = Some(object) };
+        slot.epoch.store(epoch(), Ordering::Relaxed);
+        let generation = slot.word.load(Ordering::Relaxed) >> WORD_GENERATION_SHIFT;
+        // Release: publishes the object.
+        slot.word.store(
+            (generation << WORD_GENERATION_SHIFT) | LIVE,
+            Ordering::Release,
+        );
+        Some(
+            TAG | (self.kind << KIND_SHIFT)
+                | (generation << GENERATION_SHIFT)
+                | (u64::from(index) << SLOT_SHIFT),
+        )
+    }
+
+    /// Splits a handle into its slot, the slot's number and the generation.
+    #[inline]
+    fn locate(&self, handle: u64) -> Result<(&Slot<T>, u32, u64), Refused> {
+        let kind = (handle >> KIND_SHIFT) & KIND_MASK;
+        if handle & TAG_MASK != TAG || handle & ALIGN_MASK != 0 || kind != self.kind {
+            return Err(if handle == 0 {
+                Refused::Null
+            } else {
+                Refused::Foreign
+            });
+        }
+        let index = ((handle >> SLOT_SHIFT) & SLOT_MASK) as u32;
+        let slot = self.slot(index).ok_or(Refused::Foreign)?;
+        if slot.epoch.load(Ordering::Relaxed) != epoch() {
+            return Err(Refused::Forked);
+        }
+        Ok((slot, index, (handle >> GENERATION_SHIFT) & GENERATION_MASK))
+    }
+
+    fn why(word: u64, generation: u64) -> Refused {
+        if word >> WORD_GENERATION_SHIFT == generation && word & LIVE != 0 && word & DOOMED == 0 {
+            Refused::InUse
+        } else {
+            Refused::Stale
+        }
+    }
+
+    /// The object, for this call alone.
+    ///
+    /// # Errors
+    /// What is wrong with the handle; `InUse` while another call holds it.
+    #[inline]
+    pub(crate) fn hold(&self, handle: u64) -> Result<Held<'_, T>, Refused> {
+        let (slot, index, generation) = self.locate(handle)?;
+        let idle = (generation << WORD_GENERATION_SHIFT) | LIVE;
+        // Acquire: pairs with the release of the last holder, and with `insert`.
+        match slot
+            .word
+            .compare_exchange(idle, idle | HELD, Ordering::Acquire, Ordering::Relaxed)
+        {
+            Ok(_) => Ok(Held {
+                table: self,
+                slot,
+                index,
+            }),
+            Err(word) => Err(Self::why(word, generation)),
+        }
+    }
+
+    /// Ends an object that is held by one call at a time. While another call holds it, that one ends it on its way out.
+    ///
+    /// # Errors
+    /// What is wrong with the handle.
+    pub(crate) fn discard(&self, handle: u64) -> Result<(), Refused> {
+        loop {
+            match self.hold(handle) {
+                Ok(held) => {
+                    held.slot.word.fetch_or(DOOMED, Ordering::Relaxed);
+                    return Ok(());
+                }
+                Err(Refused::InUse) => {
+                    let (slot, _, generation) = self.locate(handle)?;
+                    let held = (generation << WORD_GENERATION_SHIFT) | LIVE | HELD;
+                    // Relaxed: the holder's release orders what it did before.
+                    let doomed = slot.word.compare_exchange(
+                        held,
+                        held | DOOMED,
+                        Ordering::Relaxed,
+                        Ordering::Relaxed,
+                    );
+                    if doomed.is_ok() {
+                        return Ok(());
+                    }
+                }
+                Err(refused) => return Err(refused),
+            }
+        }
+    }
+
+    /// What `view` makes of a shared object. `view` is short: removal waits for it.
+    ///
+    /// # Errors
+    /// What is wrong with the handle.
+    #[inline]
+    pub(crate) fn share<R>(&self, handle: u64, view: impl FnOnce(&T) -> R) -> Result<R, Refused>
+    where
+        T: Sync,
+    {
+        let (slot, _, generation) = self.locate(handle)?;
+        let mut word = slot.word.load(Ordering::Relaxed);
+        loop {
+            let is_live = word & LIVE != 0 && word >> WORD_GENERATION_SHIFT == generation;
+            if !is_live {
+                return Err(Refused::Stale);
+            }
+            // Acquire: pairs with `insert`.
+            match slot.word.compare_exchange_weak(
+                word,
+                word + 1,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break,
+                Err(now) => word = now,
+            }
+        }
+        let _pin = Pin(&slot.word);
+        // SAFETY: the slot is live and pinned: the object is there, and removal waits for the pin.
+        let object = unsafe { &*slot.object.get() };
+        object.as_ref().map(view).ok_or(Refused::Stale)
+    }
+
+    /// Takes a shared object out, once nobody looks at it.
+    ///
+    /// # Errors
+    /// What is wrong with the handle.
+    pub(crate) fn remove(&self, handle: u64) -> Result<T, Refused> {
+        let (slot, index, generation) = self.locate(handle)?;
+        let mut word = slot.word.load(Ordering::Relaxed);
+        loop {
+            if word & LIVE == 0 || word >> WORD_GENERATION_SHIFT != generation {
+                return Err(Refused::Stale);
+            }
+            match slot.word.compare_exchange_weak(
+                word,
+                word & !LIVE,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break,
+                Err(now) => word = now,
+            }
+        }
+        // Acquire: pairs with the release of each pin.
+        while slot.word.load(Ordering::Acquire) & PINS_MASK != 0 {
+            thread::yield_now();
+        }
+        self.empty(slot, index).ok_or(Refused::Stale)
+    }
+
+    /// Takes the object out of a slot that is not live, or is held and doomed, and gives the slot back.
+    fn empty(&self, slot: &Slot<T>, index: u32) -> Option<T> {
+        // SAFETY: the slot is out of reach: not live without pins, or held by the caller.
+        let object = unsafe { (*slot.object.get()).take() };
+        let generation = (slot.word.load(Ordering::Relaxed) >> WORD_GENERATION_SHIFT) + 1;
+        let is_used_up = generation > GENERATION_MASK;
+        let next = generation & GENERATION_MASK;
+        // Release: the next user of the slot finds it empty.
+        slot.word
+            .store(next << WORD_GENERATION_SHIFT, Ordering::Release);
+        self.with_free(|free| {
+            if is_used_up {
+                free.resting.push(index);
+            } else {
+                free.slots.push(index);
+            }
+        });
+        object
+    }
+}
+
+/// Releases a pin, also when the view panics.
+struct Pin<'a>(&'a AtomicU64);
+
+impl Drop for Pin<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: what was read under the pin was read before removal goes on.
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// An object that one call holds.
+pub(crate) struct Held<'a, T: Send + 'static> {
+    table: &'a Table<T>,
+    slot: &'a Slot<T>,
+    index: u32,
+}
+
+impl<T: Send> Deref for Held<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the slot is held, so this is the only reference.
+        let object = unsafe { &*self.slot.object.get() };
+        object.as_ref().expect("a live slot has an object")
+    }
+}
+
+impl<T: Send> DerefMut for Held<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the slot is held, so this is the only reference.
+        let object = unsafe { &mut *self.slot.object.get() };
+        object.as_mut().expect("a live slot has an object")
+    }
+}
+
+impl<T: Send> Drop for Held<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // AcqRel: publishes what this call did, and sees a DOOMED that was set meanwhile. While DOOMED is set nobody
+        // else takes the slot.
+        let word = self.slot.word.fetch_and(!HELD, Ordering::AcqRel);
+        if word & DOOMED != 0 {
+            drop(self.table.empty(self.slot, self.index));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
