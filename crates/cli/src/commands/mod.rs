@@ -8,6 +8,7 @@ mod import;
 mod inspect;
 mod maintain;
 pub(crate) mod point;
+mod prepared;
 pub(crate) mod scan;
 
 use std::{
@@ -46,6 +47,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Result<()> {
         Command::Restore(args) => backup::restore(&args, output),
         Command::Compact(args) => maintain::compact(&args, global, output),
         Command::Purge(at) => maintain::purge(&at, global, output),
+        Command::Prepared(args) => prepared::run(&args, output),
         Command::Families(at) => inspect::families(&at, output),
         Command::Bench(args) => bench::run(&args, global, output),
         Command::Completions { shell } => generate::completions(shell, output),

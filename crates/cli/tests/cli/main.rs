@@ -6,5 +6,6 @@ mod backup;
 mod basics;
 mod bench;
 mod files;
+mod prepared;
 mod refusals;
 mod shell;
