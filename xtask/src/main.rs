@@ -6,6 +6,7 @@
 //! | `bless` | lowers the numbers in `xtask/ratchet.txt` to what is true now; never raises one |
 //! | `bless goldens` | writes the golden files of the durable formats again from what the code encodes now |
 //! | `capi-check` | the C programs at full length, plainly and under the address sanitizer and valgrind |
+//! | `install` | builds and installs the C library and the command; see [`install`] |
 //! | `ci` | everything a change must pass: runs `.ci/run` |
 #![expect(
     clippy::print_stdout,
@@ -13,6 +14,7 @@
 )]
 
 mod capi;
+mod install;
 mod tidy;
 
 use std::{
@@ -51,12 +53,13 @@ fn main() -> ExitCode {
                 .env("KINGTIDE_BLESS", "1"),
         ),
         ["capi-check"] => capi::check(&root()),
+        ["install", arguments @ ..] => install::run(&root(), arguments),
         ["ci"] => run_child(&mut Command::new(root().join(".ci/run"))),
         ["help" | "--help" | "-h"] => {
-            print!("{USAGE}");
+            print!("{USAGE}{}", install::USAGE);
             Ok(true)
         }
-        _ => Err(USAGE.to_owned()),
+        _ => Err(format!("{USAGE}{}", install::USAGE)),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -49,7 +49,7 @@ impl Registered {
             let bytes = ctx_str.bytes(CONTEXT_TEXT_BYTES_MAX, "ctx_str")?;
             String::from_utf8_lossy(bytes).into_owned()
         };
-        if BUILT_IN_COMPARATORS.contains(&name) {
+        if BUILT_IN_COMPARATORS.contains(&engine_name(name)) {
             return Err(Failure::invalid(format!("name: {name:?} is built in")));
         }
         Ok(Self {
@@ -151,10 +151,19 @@ pub extern "C" fn tidesdb_get_comparator(
     })
 }
 
+/// The name by which the engine knows an order: callers also know the backward one as `reverse`.
+pub(crate) fn engine_name(name: &str) -> &str {
+    if name == "reverse" {
+        "reverse_memcmp"
+    } else {
+        name
+    }
+}
+
 macro_rules! built_ins {
     ($($(#[$doc:meta])* $function:ident = $name:literal),+ $(,)?) => {
         fn built_in(name: &str) -> Option<CompareFn> {
-            match name {
+            match engine_name(name) {
                 $($name => Some($function),)+
                 _ => None,
             }

@@ -13,6 +13,7 @@ use kingtide::{Compression, FamilyOptions, IsolationLevel, Options, SyncMode, li
 
 use crate::{
     border::{Failure, Outcome, answer_with},
+    comparator::engine_name,
     pointer::{array_text, text_array},
     types::{Config, FamilyConfig, ObjstoreConfig},
 };
@@ -275,7 +276,7 @@ pub(crate) fn family_options(config: &FamilyConfig) -> Outcome<FamilyOptions> {
     let defaults = FamilyOptions::default();
     let comparator = match array_text(&config.comparator_name, "comparator_name")? {
         "" => defaults.comparator.as_str(),
-        name => name,
+        name => engine_name(name),
     };
     let rate = config.bloom_fpr;
     let density = config.tombstone_density_trigger;

@@ -227,7 +227,9 @@ fn db_stats(numbers: &Stats, is_unified: bool) -> DbStats {
         total_uploads: 0,
         total_upload_failures: 0,
         replica_mode: 0,
+        #[cfg(not(feature = "abi-9-3-6"))]
         primary_epoch: 0,
+        #[cfg(not(feature = "abi-9-3-6"))]
         seen_epoch: 0,
         uwal_bytes_written: of_unified(numbers.log_bytes_written),
         wal_bytes_written: numbers.log_bytes_written - of_unified(numbers.log_bytes_written),

@@ -182,7 +182,9 @@ pub struct DbStats {
     pub total_uploads: u64,
     pub total_upload_failures: u64,
     pub replica_mode: c_int,
+    #[cfg(not(feature = "abi-9-3-6"))]
     pub primary_epoch: u64,
+    #[cfg(not(feature = "abi-9-3-6"))]
     pub seen_epoch: u64,
     pub uwal_bytes_written: u64,
     pub wal_bytes_written: u64,
@@ -236,10 +238,14 @@ layout!(
     Config: 128,
     FamilyStats: 224,
     CacheStats: 56,
-    DbStats: 304,
     CommitOp: 48,
     S3Config: 88,
 );
+
+#[cfg(not(feature = "abi-9-3-6"))]
+layout!(DbStats: 304);
+#[cfg(feature = "abi-9-3-6")]
+layout!(DbStats: 288);
 
 macro_rules! offsets {
     ($name:ident: $($field:ident $offset:literal),+ $(,)?) => {
@@ -254,6 +260,10 @@ offsets!(FamilyConfig: name 0, write_buffer_size 128, level_size_ratio 136, min_
 offsets!(Config: db_path 0, num_flush_threads 8, num_compaction_threads 12, log_level 16, block_cache_size 24, max_open_sstables 32, log_to_file 40, log_truncation_at 48, max_memory_usage 56, unified_memtable 64, unified_memtable_write_buffer_size 72, unified_memtable_skip_list_max_level 80, unified_memtable_skip_list_probability 84, unified_memtable_sync_mode 88, unified_memtable_sync_interval_us 96, object_store 104, object_store_config 112, max_concurrent_flushes 120, finish_compactions_on_close 124);
 offsets!(FamilyStats: num_levels 0, memtable_size 8, level_sizes 16, level_num_sstables 24, config 32, total_keys 40, total_data_size 48, avg_key_size 56, avg_value_size 64, level_key_counts 72, read_amp 80, hit_rate 88, use_btree 96, btree_total_nodes 104, btree_max_height 112, btree_avg_height 120, total_tombstones 128, tombstone_ratio 136, level_tombstone_counts 144, max_sst_density 152, max_sst_density_level 160, wal_bytes_written 168, flush_bytes_written 176, compaction_bytes_written 184, compaction_bytes_read 192, user_bytes_written 200, flush_count 208, compaction_count 216);
 offsets!(CacheStats: enabled 0, total_entries 8, total_bytes 16, hits 24, misses 32, hit_rate 40, num_partitions 48);
-offsets!(DbStats: num_column_families 0, total_memory 8, available_memory 16, resolved_memory_limit 24, memory_pressure_level 32, flush_pending_count 36, total_memtable_bytes 40, total_immutable_count 48, total_sstable_count 52, total_data_size_bytes 56, num_open_sstables 64, global_seq 72, txn_memory_bytes 80, compaction_queue_size 88, flush_queue_size 96, unified_memtable_enabled 104, unified_memtable_bytes 112, unified_immutable_count 120, unified_is_flushing 124, unified_next_cf_index 128, unified_wal_generation 136, object_store_enabled 144, object_store_connector 152, local_cache_bytes_used 160, local_cache_bytes_max 168, local_cache_num_files 176, last_uploaded_generation 184, upload_queue_depth 192, total_uploads 200, total_upload_failures 208, replica_mode 216, primary_epoch 224, seen_epoch 232, uwal_bytes_written 240, wal_bytes_written 248, flush_bytes_written 256, compaction_bytes_written 264, compaction_bytes_read 272, user_bytes_written 280, flush_count 288, compaction_count 296);
+offsets!(DbStats: num_column_families 0, total_memory 8, available_memory 16, resolved_memory_limit 24, memory_pressure_level 32, flush_pending_count 36, total_memtable_bytes 40, total_immutable_count 48, total_sstable_count 52, total_data_size_bytes 56, num_open_sstables 64, global_seq 72, txn_memory_bytes 80, compaction_queue_size 88, flush_queue_size 96, unified_memtable_enabled 104, unified_memtable_bytes 112, unified_immutable_count 120, unified_is_flushing 124, unified_next_cf_index 128, unified_wal_generation 136, object_store_enabled 144, object_store_connector 152, local_cache_bytes_used 160, local_cache_bytes_max 168, local_cache_num_files 176, last_uploaded_generation 184, upload_queue_depth 192, total_uploads 200, total_upload_failures 208, replica_mode 216);
+#[cfg(not(feature = "abi-9-3-6"))]
+offsets!(DbStats: primary_epoch 224, seen_epoch 232, uwal_bytes_written 240, wal_bytes_written 248, flush_bytes_written 256, compaction_bytes_written 264, compaction_bytes_read 272, user_bytes_written 280, flush_count 288, compaction_count 296);
+#[cfg(feature = "abi-9-3-6")]
+offsets!(DbStats: uwal_bytes_written 224, wal_bytes_written 232, flush_bytes_written 240, compaction_bytes_written 248, compaction_bytes_read 256, user_bytes_written 264, flush_count 272, compaction_count 280);
 offsets!(CommitOp: key 0, key_size 8, value 16, value_size 24, ttl 32, is_delete 40);
 offsets!(S3Config: endpoint 0, bucket 8, prefix 16, access_key 24, secret_key 32, region 40, use_ssl 48, use_path_style 52, tls_ca_path 56, tls_insecure_skip_verify 64, multipart_threshold 72, multipart_part_size 80);

@@ -74,6 +74,8 @@ pub(crate) enum Command {
     Prepared(PreparedArgs),
     /// List the column families
     Families(Directory),
+    /// Copy a TidesDB database through its own library, and compare the copy; an interrupted copy goes on
+    Migrate(MigrateArgs),
     /// Measure this engine, and others that are installed
     Bench(Box<BenchArgs>),
     /// Print a completion script
@@ -150,6 +152,22 @@ pub(crate) struct RestoreArgs {
     pub(crate) backup: PathBuf,
     /// Where the database goes: a new or an empty directory
     pub(crate) target: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct MigrateArgs {
+    /// The database to copy. Its library opens it as always, and may change it: copy it first if that matters
+    #[arg(long, value_name = "DIR")]
+    pub(crate) from: PathBuf,
+    /// Its library [default: from KINGTIDE_TIDESDB, else the installed libtidesdb.so]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) lib: Option<PathBuf>,
+    /// Where the copy goes: a new directory, or that of an interrupted migration [default: the source's name with .kingtide]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) to: Option<PathBuf>,
+    /// Let the entries of a family expire so many seconds from now; for libraries that do not tell when they would
+    #[arg(long, value_name = "FAMILY=SECONDS", value_parser = family_and_seconds)]
+    pub(crate) ttl: Vec<(String, u32)>,
 }
 
 #[derive(Args, Debug)]
@@ -419,6 +437,14 @@ fn workload(text: &str) -> Result<Workload, String> {
     text.parse()
         .map(Workload::One)
         .map_err(|message: String| format!("{message}, all"))
+}
+
+/// A family and how long its entries live.
+fn family_and_seconds(text: &str) -> Result<(String, u32), String> {
+    text.rsplit_once('=')
+        .and_then(|(family, seconds)| Some((family.to_owned(), seconds.parse().ok()?)))
+        .filter(|(family, seconds)| !family.is_empty() && *seconds > 0)
+        .ok_or_else(|| format!("{text:?} is not FAMILY=SECONDS"))
 }
 
 /// A number of bytes with an optional K, M or G (powers of 1,024).

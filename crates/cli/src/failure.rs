@@ -30,6 +30,8 @@ pub(crate) enum Failure {
     Malformed(String),
     /// `verify` found this many damages; they are printed already.
     Damaged(usize),
+    /// Another engine's library could not be loaded, or answered an error.
+    Library(String),
     /// A benchmark could not be run, or an engine answered wrongly.
     Benchmark(String),
     /// Whoever reads the output has read enough.
@@ -101,6 +103,7 @@ impl Failure {
             Self::Malformed(_) => "Malformed".to_owned(),
             Self::Damaged(_) => "Corruption".to_owned(),
             Self::Benchmark(_) => "Benchmark".to_owned(),
+            Self::Library(_) => "Library".to_owned(),
             Self::OutputClosed => "OutputClosed".to_owned(),
         }
     }
@@ -119,9 +122,10 @@ impl Failure {
                 let line = line.join(" ");
                 line.strip_prefix("error: ").unwrap_or(&line).to_owned()
             }
-            Self::Usage(message, _) | Self::Malformed(message) | Self::Benchmark(message) => {
-                message.clone()
-            }
+            Self::Usage(message, _)
+            | Self::Malformed(message)
+            | Self::Library(message)
+            | Self::Benchmark(message) => message.clone(),
             Self::KeyMissing | Self::KeyMissingToldAlready => "the key is not there".to_owned(),
             Self::Io(doing, source) => format!("cannot {doing}: {source}"),
             Self::Damaged(count) => format!("{count} damages found"),
@@ -147,9 +151,16 @@ impl Failure {
             Self::Damaged(_) => "restore the database from a backup; keep the damaged files",
             Self::KeyMissing
             | Self::KeyMissingToldAlready
+            | Self::Library(_)
             | Self::Benchmark(_)
             | Self::OutputClosed => "",
         }
+    }
+}
+
+impl From<kingtide_bench::BenchError> for Failure {
+    fn from(error: kingtide_bench::BenchError) -> Self {
+        Self::Library(error.to_string())
     }
 }
 

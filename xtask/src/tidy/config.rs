@@ -57,7 +57,11 @@ const KINGTIDE_AND_BELOW: &[&str] = &[
 ];
 
 /// Dev-dependencies that point up, crate and dependency: only for integration tests, which link one copy of the crate.
-pub const DEV_CYCLES: &[(&str, &str)] = &[("kingtide", "kingtide-testkit")];
+pub const DEV_CYCLES: &[(&str, &str)] = &[
+    ("kingtide", "kingtide-testkit"),
+    // Built beside the tests of `migrate`, which load it.
+    ("kingtide-cli", "kingtide-capi"),
+];
 
 /// Where the layered modules live.
 pub const MODULE_ROOT: &str = "crates/kingtide/src/";

@@ -46,11 +46,19 @@ pub(super) mod database_field {
 /// The offset of a field of [`FamilyConfig`].
 pub(super) mod family_field {
     pub(in crate::engines) const WRITE_BUFFER_SIZE: usize = 128;
+    pub(in crate::engines) const LEVEL_SIZE_RATIO: usize = 136;
+    pub(in crate::engines) const MIN_LEVELS: usize = 144;
+    pub(in crate::engines) const KLOG_VALUE_THRESHOLD: usize = 152;
     pub(in crate::engines) const COMPRESSION_ALGORITHM: usize = 160;
     pub(in crate::engines) const ENABLE_BLOOM_FILTER: usize = 164;
     pub(in crate::engines) const BLOOM_FPR: usize = 168;
     pub(in crate::engines) const SYNC_MODE: usize = 188;
     pub(in crate::engines) const SYNC_INTERVAL_US: usize = 192;
+    pub(in crate::engines) const COMPARATOR_NAME: usize = 200;
+    pub(in crate::engines) const L1_FILE_COUNT_TRIGGER: usize = 560;
+    pub(in crate::engines) const L0_QUEUE_STALL_THRESHOLD: usize = 564;
+    pub(in crate::engines) const TOMBSTONE_DENSITY_TRIGGER: usize = 568;
+    pub(in crate::engines) const TOMBSTONE_DENSITY_MIN_ENTRIES: usize = 576;
 }
 
 impl DatabaseConfig {
@@ -66,6 +74,29 @@ impl FamilyConfig {
         self.0[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 }
+
+impl FamilyConfig {
+    /// The field of `N` bytes at `offset`; the caller names a field and its size.
+    pub(super) fn get<const N: usize>(&self, offset: usize) -> [u8; N] {
+        let mut field = [0; N];
+        field.copy_from_slice(&self.0[offset..offset + N]);
+        field
+    }
+}
+
+/// The beginning of `tidesdb_stats_t`, which is only ever read through the pointer that the library hands out.
+#[repr(C)]
+pub(super) struct FamilyStatsHead {
+    pub(super) num_levels: Int,
+    pub(super) memtable_size: usize,
+    pub(super) level_sizes: *const usize,
+    pub(super) level_num_sstables: *const Int,
+    pub(super) config: *const FamilyConfig,
+    pub(super) total_keys: u64,
+}
+
+/// `kt_iter_expires_at`, which only Kingtide's library has.
+pub(super) type IterExpiresAt = unsafe extern "C" fn(Opaque, *mut i64) -> Int;
 
 api! {
     default_config = "tidesdb_default_config": fn() -> DatabaseConfig;
@@ -89,11 +120,20 @@ api! {
     iter_valid = "tidesdb_iter_valid": fn(Opaque) -> Int;
     iter_key = "tidesdb_iter_key": fn(Opaque, *mut *mut u8, *mut usize) -> Int;
     iter_value = "tidesdb_iter_value": fn(Opaque, *mut *mut u8, *mut usize) -> Int;
+list_families = "tidesdb_list_column_families": fn(Opaque, *mut *mut *mut ffi::c_char, *mut Int) -> Int;
+    get_stats = "tidesdb_get_stats": fn(Opaque, *mut *mut FamilyStatsHead) -> Int;
+    free_stats = "tidesdb_free_stats": fn(*mut FamilyStatsHead);
     flush_memtable = "tidesdb_flush_memtable": fn(Opaque) -> Int;
     is_flushing = "tidesdb_is_flushing": fn(Opaque) -> Int;
     is_compacting = "tidesdb_is_compacting": fn(Opaque) -> Int;
     free = "tidesdb_free": fn(Opaque);
 }
+
+const PEER: PeerLibrary = PeerLibrary {
+    name: "A library with the C interface of TidesDB 9",
+    variable: "KINGTIDE_TIDESDB",
+    stem: "libtidesdb",
+};
 
 impl Api {
     /// Loads the library at `path`.
@@ -101,11 +141,18 @@ impl Api {
     /// # Errors
     /// [`crate::BenchError::Missing`] when it cannot be loaded, or lacks a function.
     pub(super) fn load(path: Option<&Path>) -> Result<(Self, PathBuf)> {
-        let peer = PeerLibrary {
-            name: "A library with the C interface of TidesDB 9",
-            variable: "KINGTIDE_TIDESDB",
-            stem: "libtidesdb",
-        };
-        peer_library::load(&peer, path, Self::resolve)
+        peer_library::load(&PEER, path, Self::resolve)
+    }
+
+    /// As [`Self::load`], with what tells when an entry expires, if the library has that.
+    pub(super) fn load_with_expiry(
+        path: Option<&Path>,
+    ) -> Result<(Self, Option<IterExpiresAt>, PathBuf)> {
+        let ((api, expiry), file) = peer_library::load(&PEER, path, |library| {
+            // SAFETY: the function, if the library has it, is the one of kingtide.h, whose type this is.
+            let expiry = unsafe { library.get::<IterExpiresAt>(b"kt_iter_expires_at\0") };
+            Ok((Self::resolve(library)?, expiry.ok().map(|symbol| *symbol)))
+        })?;
+        Ok((api, expiry, file))
     }
 }

@@ -2,6 +2,7 @@
 
 mod c_abi;
 mod c_abi_api;
+mod c_abi_source;
 mod kingtide_engine;
 mod lmdb;
 mod lmdb_api;
@@ -9,6 +10,8 @@ mod peer_library;
 mod rocksdb;
 mod rocksdb_api;
 mod syncer;
+
+pub use c_abi_source::{FamilySettings, ForeignDatabase, ForeignEntry};
 
 use crate::{EngineKind, Result, Settings};
 

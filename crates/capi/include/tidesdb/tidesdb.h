@@ -744,7 +744,7 @@ int tidesdb_sync_wal(tidesdb_column_family_t *cf);
  * working. The result opens as a database. tidesdb_backup() copies all bytes; tidesdb_checkpoint() links tables where the
  * file system can.
  *
- *   TDB_ERR_INVALID_ARGS  the database's own directory (or inside of it), something that is not a directory
+ *   TDB_ERR_INVALID_ARGS  the database's own directory or one of its folders, something that is not a directory
  *   TDB_ERR_EXISTS        a directory that is not empty
  */
 int tidesdb_backup(tidesdb_t *db, char *dir);

@@ -18,7 +18,7 @@ static void check_copy(const char *path) {
 }
 
 int main(int argc, char **argv) {
-    char *path, *copy, *link, *inside, *file, *full, *full_file;
+    char *path, *copy, *link, *inside, *in_folder, *file, *full, *full_file;
     tidesdb_t *db;
     tidesdb_column_family_t *cf;
     tidesdb_txn_t *txn;
@@ -28,6 +28,7 @@ int main(int argc, char **argv) {
     copy = path_in(argv[1], "copy");
     link = path_in(argv[1], "link");
     inside = path_in(path, "inside");
+    in_folder = path_in(path, "klog/inside");
     file = path_in(argv[1], "file");
     full = path_in(argv[1], "full");
     full_file = path_in(full, "file");
@@ -48,7 +49,7 @@ int main(int argc, char **argv) {
     INVALID(tidesdb_checkpoint(db, ""));
     INVALID(tidesdb_backup(db, path));
     INVALID(tidesdb_checkpoint(db, path));
-    INVALID(tidesdb_checkpoint(db, inside));
+    INVALID(tidesdb_checkpoint(db, in_folder));
     INVALID(tidesdb_backup(db, file));
     INVALID(tidesdb_checkpoint(db, file));
     EXPECT(TDB_ERR_EXISTS, tidesdb_backup(db, full));
@@ -56,17 +57,23 @@ int main(int argc, char **argv) {
     CHECK(mkdir(copy, 0755) == 0);
     OK(tidesdb_backup(db, copy));
     OK(tidesdb_checkpoint(db, link));
+    /* Programs keep copies in the database's directory, under a name that is none of its own. */
+    OK(tidesdb_checkpoint(db, inside));
     put(db, cf, "later", "3");
     check_copy(copy);
     check_copy(link);
+    check_copy(inside);
     txn = begin(db);
     check_missing(txn, cf, "of the copy");
     tidesdb_txn_free(txn);
+    OK(tidesdb_close(db));
+    db = open_at(path);
     OK(tidesdb_close(db));
     free(path);
     free(copy);
     free(link);
     free(inside);
+    free(in_folder);
     free(file);
     free(full);
     free(full_file);

@@ -7,6 +7,7 @@ mod generate;
 mod import;
 mod inspect;
 mod maintain;
+mod migrate;
 pub(crate) mod point;
 mod prepared;
 pub(crate) mod scan;
@@ -49,6 +50,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Result<()> {
         Command::Purge(at) => maintain::purge(&at, global, output),
         Command::Prepared(args) => prepared::run(&args, output),
         Command::Families(at) => inspect::families(&at, output),
+        Command::Migrate(args) => migrate::run(&args, global, output),
         Command::Bench(args) => bench::run(&args, global, output),
         Command::Completions { shell } => generate::completions(shell, output),
         Command::Man { command } => generate::man(command.as_deref(), output),

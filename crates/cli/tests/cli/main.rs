@@ -6,6 +6,7 @@ mod backup;
 mod basics;
 mod bench;
 mod files;
+mod migrate;
 mod prepared;
 mod refusals;
 mod shell;

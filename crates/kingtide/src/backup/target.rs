@@ -40,7 +40,7 @@ impl Target {
     /// Checks `path` and makes a work directory for it. `source` is the directory of the database.
     ///
     /// # Errors
-    /// `InvalidArgument` (the database's own directory or below it, a file, no name), `AlreadyExists` (not empty), and
+    /// `InvalidArgument` (the database's own directory or one of its folders, a file, no name), `AlreadyExists` (not empty), and
     /// what the system answers.
     pub(super) fn begin(env: &dyn Env, source: &Path, path: &Path) -> Result<Self> {
         let path = resolve(env, path)?;
@@ -159,10 +159,24 @@ fn resolve(env: &dyn Env, path: &Path) -> Result<PathBuf> {
 fn check_outside(env: &dyn Env, source: &Path, target: &Path) -> Result<()> {
     // A database that is open has its directory, unless somebody moved it: then it is not in the way either.
     match env.canonical_path(source) {
-        Ok(source) if target.starts_with(&source) => Err(Error::invalid(
-            "the target must not be the database's own directory, nor lie below it",
+        Ok(source) if is_in_the_way(&source, target) => Err(Error::invalid(
+            "the target must not be the database's own directory, nor lie in one of its folders",
         )),
         _ => Ok(()),
+    }
+}
+
+/// A folder of another name in the database's directory is none of its files, and may hold a copy.
+fn is_in_the_way(source: &Path, target: &Path) -> bool {
+    let Ok(below) = target.strip_prefix(source) else {
+        return false;
+    };
+    match below.components().next() {
+        None => true,
+        Some(first) => {
+            let first = first.as_os_str().to_string_lossy();
+            FOLDERS.contains(&first.as_ref()) || first.starts_with("MANIFEST")
+        }
     }
 }
 

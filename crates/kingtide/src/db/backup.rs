@@ -40,7 +40,7 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` (the database's own directory or one below it, a file), `AlreadyExists` (not empty), `DiskFull`,
+    /// `InvalidArgument` (the database's own directory or one of its folders, a file), `AlreadyExists` (not empty), `DiskFull`,
     /// `Io`, `Corruption` (a file that had to be copied is damaged), `Closed`. Nothing is left behind then.
     pub fn checkpoint(&self, directory: impl AsRef<Path>) -> Result<BackupReport> {
         let paths = (self.path(), directory.as_ref());

@@ -1,0 +1,2 @@
+// The same program, compiled as C++: the headers are both.
+#include "client.c"
