@@ -108,7 +108,7 @@ impl World {
 fn check_target(db: &Db) {
     assert_eq!(db.families(), ["empty", "ships"], "the marks are gone");
     let ships = db.family("ships").expect("copied");
-    let options = db.family_stats(&ships).expect("open").options;
+    let options = ships.options();
     assert_eq!(options.compression, Compression::Zstd);
     assert_eq!(options.comparator, "reverse_memcmp");
     let mut iter = db.iter(&ships, IterOptions::default()).expect("open");
