@@ -18,7 +18,9 @@ use crate::{
 };
 
 /// Buffers larger than this are given back after a transaction.
-const RECYCLED_BYTES_MAX: usize = 4 << 20;
+const RECYCLED_BYTES_MAX: usize = 64 << 10;
+/// Families whose buffers are kept after a transaction.
+const RECYCLED_FAMILIES_MAX: usize = 8;
 /// Entries of the table of keys that were read lately.
 const RECENT: usize = 64;
 /// What a range takes besides its keys, in bytes.
@@ -449,8 +451,10 @@ impl ReadSet {
     /// Forgets everything, keeping the memory for the next transaction.
     pub(crate) fn clear(&mut self) {
         for mut reads in self.families.drain(..) {
-            reads.buffers.clear();
-            self.spare.push(reads.buffers);
+            if self.spare.len() < RECYCLED_FAMILIES_MAX {
+                reads.buffers.clear();
+                self.spare.push(reads.buffers);
+            }
         }
         self.scans.clear();
         self.bytes = 0;
