@@ -55,7 +55,7 @@ impl KeyRange<'_> {
     }
 
     /// True when `key` lies in the range.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn contains(&self, key: &[u8], order: &KeyOrder) -> bool {
         !self.starts_behind(key, order) && !self.ends_before(key, order)
     }
@@ -392,7 +392,7 @@ impl ReadSet {
     ///
     /// # Errors
     /// `MemoryLimit`; the set is as before.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn add_range(&mut self, family: &Arc<Family>, range: KeyRange<'_>) -> Result<()> {
         self.charge(bound_bytes(range.lower) + bound_bytes(range.upper) + RANGE_BYTES)?;
         let index = self.family_index(family);
