@@ -17,7 +17,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 use kingtide::{
-    ColumnFamily, Compression, Db, Entries, ErrorKind, FamilyOptions, IterOptions, SyncMode,
+    ColumnFamily, Compression, Db, ErrorKind, FamilyOptions, Iter, IterOptions, SyncMode,
     TransactionOptions,
 };
 use kingtide_bench::engines::{FamilySettings, ForeignDatabase, ForeignEntry};
@@ -44,13 +44,13 @@ pub(super) fn run(args: &MigrateArgs, global: &Global, output: &mut Output) -> R
     let to = target_of(args)?;
     let names = chosen(&source, global.family.as_deref())?;
     check_expiry(&source, args, &names, output)?;
-    let existed = to.exists();
     let target = open_for_writing(&to, true)?;
     let outcome = migrate(&source, &target, &names, args, output);
     // Closed even after a failure, so that the copy can go on from there; the first error is the one to tell.
     let closed = target.close().map_err(Failure::from);
-    let totals = outcome.inspect_err(|_| {
-        if !existed || to.exists() {
+    let totals = outcome.inspect_err(|failure| {
+        // A usage error says itself what to do.
+        if !matches!(failure, Failure::Usage(..)) {
             output.note("run the same command again to go on from where it stopped");
         }
     })?;
@@ -367,40 +367,30 @@ impl<'a> FamilyCopy<'a> {
     fn verify(&mut self, output: &Output) -> Result<()> {
         let bar = output.progress(Some(self.mark.bytes));
         bar.set_message(format!("{}: comparing", self.name));
-        let mut found = self
-            .target
-            .iter(&self.family, IterOptions::default())?
-            .entries();
+        let mut found = TargetSide::new(self)?;
         let mut totals = Totals::default();
         let (source, name) = (self.source, self.name);
-        let mut expired = Vec::new();
         let mut expiring = 0;
-        let may_expire = !source.tells_expiry();
         source.scan::<Failure>(name, None, &mut |entry| {
-            let mut skipped = Vec::new();
-            let is_there = advance_to(&mut found, entry, &mut skipped)?;
-            if !is_there || !(skipped.is_empty() || may_expire) {
+            if !found.has_next(entry)? {
                 return Err(differs(name, entry.key));
             }
-            expired.append(&mut skipped);
             totals.entries += 1;
             totals.bytes += (entry.key.len() + entry.value.len()) as u64;
             expiring += u64::from(entry.expires_at.is_some());
             bar.set_position(totals.bytes);
             Ok(true)
         })?;
-        for entry in found {
-            let (key, _) = entry?;
-            if !may_expire {
-                return Err(differs(name, &key));
+        while found.is_valid {
+            if !found.pass_over()? {
+                return Err(differs(name, found.iter.key()));
             }
-            expired.push(key.to_vec());
         }
         bar.finish_and_clear();
-        for key in &expired {
+        for key in &found.expired {
             self.target.delete(&self.family, key)?;
         }
-        self.expired_meanwhile = expired.len() as u64;
+        self.expired_meanwhile = found.expired.len() as u64;
         self.expiring = expiring;
         (self.mark.entries, self.mark.bytes) = (totals.entries, totals.bytes);
         Ok(())
@@ -436,21 +426,52 @@ impl<'a> FamilyCopy<'a> {
     }
 }
 
-/// Goes to the entry of that key, collecting the keys passed over; false when it is not there with this value, that is
-/// when the target ends first. A different value is told by the error of the caller.
-fn advance_to(
-    found: &mut Entries,
-    entry: ForeignEntry<'_>,
-    skipped: &mut Vec<Vec<u8>>,
-) -> Result<bool> {
-    for candidate in found.by_ref() {
-        let (key, value) = candidate?;
-        if key[..] == *entry.key {
-            return Ok(value[..] == *entry.value);
-        }
-        skipped.push(key.to_vec());
+/// The copy of a family while it is compared. Its iterator is made before the source's, so its clock is not ahead.
+struct TargetSide {
+    iter: Iter,
+    is_valid: bool,
+    tells_expiry: bool,
+    /// Keys that the source no longer has, for want of another reason because they expired there.
+    expired: Vec<Vec<u8>>,
+}
+
+impl TargetSide {
+    fn new(copy: &FamilyCopy<'_>) -> Result<Self> {
+        let mut iter = copy.target.iter(&copy.family, IterOptions::default())?;
+        Ok(Self {
+            is_valid: iter.seek_to_first()?,
+            iter,
+            tells_expiry: copy.source.tells_expiry(),
+            expired: Vec::new(),
+        })
     }
-    Ok(false)
+
+    /// True when the next entry is this one; those in between must have expired in the source.
+    fn has_next(&mut self, entry: ForeignEntry<'_>) -> Result<bool> {
+        while self.is_valid {
+            if self.iter.key() == entry.key {
+                let is_same = self.iter.value()? == entry.value
+                    && (!self.tells_expiry || self.iter.expires_at() == entry.expires_at);
+                self.is_valid = self.iter.next()?;
+                return Ok(is_same);
+            }
+            if !self.pass_over()? {
+                return Ok(false);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Goes over an entry that the source does not have; false, and stays, when it cannot have expired.
+    fn pass_over(&mut self) -> Result<bool> {
+        if !self.tells_expiry {
+            self.expired.push(self.iter.key().to_vec());
+        } else if self.iter.expires_at().is_none_or(|at| at > expiry_in(0)) {
+            return Ok(false);
+        }
+        self.is_valid = self.iter.next()?;
+        Ok(true)
+    }
 }
 
 fn differs(family: &str, key: &[u8]) -> Failure {
