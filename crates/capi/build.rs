@@ -11,4 +11,6 @@ fn main() {
         .compile("kingtide_log_write");
     // What programs that were linked against libtidesdb 9 look for at run time.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libtidesdb.so.9");
+    // Threads of an open database run in it: a program that loads it at run time must not unload it under them.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
 }

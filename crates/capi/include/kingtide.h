@@ -90,6 +90,58 @@ typedef struct {
     void *ctx;
 } kt_comparator_t;
 
+/* What happened. New kinds may be added: treat an unknown one by its text. */
+typedef enum {
+    KT_EVENT_OTHER = 0,
+    KT_EVENT_OPENED = 1,
+    KT_EVENT_CLOSED = 2,
+    KT_EVENT_MEMTABLE_SEALED = 3,
+    KT_EVENT_FLUSH_BEGIN = 4,
+    KT_EVENT_FLUSH_END = 5,
+    KT_EVENT_FLUSH_GIVEN_UP = 6,
+    KT_EVENT_MERGE_BEGIN = 7,
+    KT_EVENT_MERGE_END = 8,
+    KT_EVENT_MERGE_GIVEN_UP = 9,
+    /* A writer waits for flushing, and has waited. */
+    KT_EVENT_STALL_BEGIN = 10,
+    KT_EVENT_STALL_END = 11,
+    KT_EVENT_LOG_SYNC_SLOW = 12,
+    KT_EVENT_LOG_SYNC_FAILED = 13,
+    KT_EVENT_BACKGROUND_ERROR = 14,
+    KT_EVENT_FILE_REMOVED = 15,
+    /* A backup or a checkpoint. */
+    KT_EVENT_COPY_MADE = 16,
+    KT_EVENT_COMPARATOR_REGISTERED = 17,
+    /* A line of the program. */
+    KT_EVENT_MESSAGE = 18,
+    /* Events that were not told because too many waited. */
+    KT_EVENT_LOST = 19
+} kt_event_kind_t;
+
+/* Something that happened; lent for the call. Fields that say nothing about a kind are 0 or NULL. */
+typedef struct {
+    size_t size;
+    /* A kt_event_kind_t and a tidesdb_log_level_t. */
+    int kind;
+    int level;
+    /* Microseconds since 1970. */
+    uint64_t unix_micros;
+    /* The line that the log gets. */
+    const char *text;
+    const char *family;
+    /* Of a flush or merge: tables read (at its beginning) or written, their bytes. */
+    uint64_t tables;
+    uint64_t bytes;
+    /* How long it took. */
+    uint64_t micros;
+} kt_event_t;
+
+/*
+ * Is told of events, one after the other, on a thread of the database that does nothing else. Every call is allowed but
+ * closing the database.
+ */
+typedef void (*kt_event_fn)(const kt_event_t *event, void *ctx);
+
 typedef struct {
     size_t size;
     /* Orders that are known from the start, so that families that use them open with the database. */
@@ -99,9 +151,12 @@ typedef struct {
     int read_only;
     /* 1: TDB_ERR_NOT_FOUND when there is no database, instead of creating one. */
     int must_exist;
+    /* Is told what happens, until the database is closed; NULL for nobody. */
+    kt_event_fn event_fn;
+    void *event_ctx;
 } kt_open_options_t;
 
-#define KT_OPEN_OPTIONS_INIT {sizeof(kt_open_options_t), NULL, 0, 0, 0}
+#define KT_OPEN_OPTIONS_INIT {sizeof(kt_open_options_t), NULL, 0, 0, 0, NULL, NULL}
 
 /*
  * As tidesdb_open(), with options; NULL is the defaults. Comparators: TDB_ERR_INVALID_ARGS as

@@ -10,7 +10,7 @@ use kingtide::{BUILT_IN_COMPARATORS, Comparator, ComparatorRef, limits};
 use kingtide_base::built_in_comparator;
 
 use crate::{
-    border::{Failure, InCallback, Outcome, answer, answer_with, code},
+    border::{Failure, InCallback, Outcome, answer, answer_with, code, not_in_callback},
     objects::{Database, DatabaseHandle, lock},
     pointer::{Bytes, Context, Out, Text},
     types::ComparatorFn,
@@ -109,16 +109,17 @@ pub extern "C" fn tidesdb_register_comparator(
     ctx: Context,
 ) -> c_int {
     answer(|| {
+        not_in_callback()?;
         let database = db.get()?;
         let order = Arc::new(Registered::new(name, compare, ctx_str, ctx)?);
-        let mut comparators = lock(&database.comparators);
-        if comparators.iter().any(|known| known.has_name_of(&order)) {
+        // Not the list's own lock: opening the families that waited for the order calls it.
+        let _changes = lock(&database.family_changes);
+        if database.comparator(&order.name).is_some() {
             return Err(Failure::invalid(format!(
                 "name: {:?} is registered already",
                 order.name
             )));
         }
-        comparators.push(order);
         Err(Failure::new(
             code::UNKNOWN,
             "orders cannot be registered after the open yet: use kt_open",

@@ -222,10 +222,6 @@ fn number(count: usize) -> c_int {
 /// # Errors
 /// `TDB_ERR_INVALID_ARGS`.
 pub(crate) fn database_options(config: &Config) -> Outcome<Options> {
-    let log_level_is_known = (0..=4).contains(&config.log_level) || config.log_level == 99;
-    if !log_level_is_known {
-        return Err(Failure::invalid("log_level: not a level"));
-    }
     if config.num_flush_threads < 0
         || config.num_compaction_threads < 0
         || config.max_concurrent_flushes < 0

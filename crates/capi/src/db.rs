@@ -12,16 +12,17 @@ use std::{
     },
 };
 
-use kingtide::{Db, Options};
+use kingtide::{Db, LogLevel, Options};
 
 use crate::{
     alloc::initialise_by_itself,
     border::{Failure, Outcome, answer, answer_with, code, not_in_callback, not_in_hook},
     comparator::Registered,
     config::{database_options, unified_sync},
-    log::{self, Level},
+    kt::events::{EventFn, Teller},
+    log,
     objects::{DATABASES, Database, DatabaseHandle, FAMILIES, handle_place, no_handle},
-    pointer::{In, Out, Text},
+    pointer::{Context, In, Out, Text},
     types::Config,
 };
 
@@ -31,18 +32,26 @@ pub extern "C" fn tidesdb_open(config: In<Config>, db: Out<DatabaseHandle>) -> c
     answer(|| {
         let place = handle_place(db, DatabaseHandle::NULL, "db")?;
         let config = config.require("config")?;
-        place.set(open(config, Vec::new(), |_| {})?);
+        place.set(open(config, Extras::default(), |_| {})?);
         Ok(())
     })
 }
 
-/// Opens a database with orders of the user, after `adjust` had its say.
+/// What an open may come with.
+#[derive(Default)]
+pub(crate) struct Extras {
+    pub(crate) comparators: Vec<Arc<Registered>>,
+    pub(crate) events: EventFn,
+    pub(crate) context: Context,
+}
+
+/// Opens a database with what comes beside its settings, after `adjust` had its say.
 ///
 /// # Errors
 /// As `tidesdb_open`.
 pub(crate) fn open(
     config: &Config,
-    comparators: Vec<Arc<Registered>>,
+    extras: Extras,
     adjust: impl FnOnce(&mut Options),
 ) -> Outcome<DatabaseHandle> {
     not_in_callback()?;
@@ -51,17 +60,28 @@ pub(crate) fn open(
     let path = path.path("db_path")?;
     let mut options = database_options(config)?;
     let unified_sync = unified_sync(config)?;
-    log::configure(config);
+    let (log_options, standard_error) = log::options(config)?;
+    log::aim_at_standard_error(log_options.level);
     if !config.object_store.is_null() {
         log::write(
-            Level::Error,
+            LogLevel::Error,
             "open: object stores are not supported yet; open without one",
         );
         return Err(Failure::invalid(
             "object_store: object stores are not supported yet",
         ));
     }
-    options.comparators = comparators
+    let teller = Teller {
+        standard_error,
+        function: extras.events,
+        context: extras.context,
+    };
+    if teller.is_needed() {
+        options.listener = Some(Arc::new(teller));
+    }
+    options.log = log_options;
+    options.comparators = extras
+        .comparators
         .iter()
         .map(|order| Arc::clone(order) as _)
         .collect();
@@ -74,11 +94,12 @@ pub(crate) fn open(
         db,
         families: Mutex::new(HashMap::new()),
         family_changes: Mutex::new(()),
-        comparators: Mutex::new(comparators),
+        comparators: Mutex::new(extras.comparators),
         unified_sync,
         is_unified: config.unified_memtable != 0,
         is_closed: AtomicBool::new(false),
     });
+    log::aim_at(&database);
     let handle = DATABASES.insert(database).ok_or_else(no_handle)?;
     Ok(DatabaseHandle::from_number(handle))
 }
@@ -138,7 +159,7 @@ pub extern "C" fn tidesdb_promote_to_primary(db: DatabaseHandle) -> c_int {
     answer(|| {
         db.get()?;
         log::write(
-            Level::Error,
+            LogLevel::Error,
             "promote_to_primary: this database is no replica; object stores are not supported yet",
         );
         Err(Failure::invalid("the database is no replica"))

@@ -1,53 +1,106 @@
-//! Lines for people: on standard error, from the level on that the last opened database asked for.
+//! Lines for people: in the file `LOG` of the database that was opened last, or on standard error, from the level on that
+//! it asked for.
 
 use std::{
     ffi::{c_char, c_int},
     io::Write as _,
-    sync::atomic::{AtomicI32, Ordering},
+    sync::{Arc, Mutex, Weak},
 };
 
+use kingtide::{LogLevel, LogOptions};
+
 use crate::{
-    border::answer,
+    border::{Failure, Outcome, answer},
+    objects::{Database, lock},
     pointer::{PATH_BYTES_MAX, Text},
     types::Config,
 };
 
-/// As the header numbers them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Level {
-    Error = 3,
+/// Where lines go that belong to no database.
+struct Target {
+    level: LogLevel,
+    database: Weak<Database>,
 }
 
-const LEVEL_INFO: c_int = 1;
-const NAMES: [&str; 5] = ["DEBUG", "INFO", "WARN", "ERROR", "FATAL"];
+static TARGET: Mutex<Target> = Mutex::new(Target {
+    level: LogLevel::Info,
+    database: Weak::new(),
+});
 
-static LEVEL_MIN: AtomicI32 = AtomicI32::new(LEVEL_INFO);
+/// The level of that number.
+///
+/// # Errors
+/// `TDB_ERR_INVALID_ARGS`.
+fn level(number: c_int) -> Outcome<LogLevel> {
+    Ok(match number {
+        0 => LogLevel::Debug,
+        1 => LogLevel::Info,
+        2 => LogLevel::Warn,
+        3 => LogLevel::Error,
+        4 => LogLevel::Fatal,
+        99 => LogLevel::None,
+        _ => return Err(Failure::invalid("log_level: not a level")),
+    })
+}
 
-/// Takes the level of a database that is being opened.
-pub(crate) fn configure(config: &Config) {
-    LEVEL_MIN.store(config.log_level, Ordering::Relaxed);
+pub(crate) fn level_number(level: LogLevel) -> c_int {
+    match level {
+        LogLevel::Debug => 0,
+        LogLevel::Info => 1,
+        LogLevel::Warn => 2,
+        LogLevel::Error => 3,
+        LogLevel::Fatal => 4,
+        LogLevel::None => 99,
+    }
+}
+
+/// The settings of the file `LOG`, and the level from which on lines go to standard error instead.
+///
+/// # Errors
+/// `TDB_ERR_INVALID_ARGS`.
+pub(crate) fn options(config: &Config) -> Outcome<(LogOptions, Option<LogLevel>)> {
+    let level = level(config.log_level)?;
+    let to_file = config.log_to_file != 0;
+    let options = LogOptions {
+        to_file,
+        level,
+        truncate_bytes: config.log_truncation_at as u64,
+    };
+    Ok((options, (!to_file).then_some(level)))
+}
+
+/// Sends lines to standard error from that level on; until the next open.
+pub(crate) fn aim_at_standard_error(level: LogLevel) {
+    *lock(&TARGET) = Target {
+        level,
+        database: Weak::new(),
+    };
+}
+
+/// Sends lines to a database that was opened.
+pub(crate) fn aim_at(database: &Arc<Database>) {
+    lock(&TARGET).database = Arc::downgrade(database);
 }
 
 /// Writes a line of this library.
-pub(crate) fn write(level: Level, text: &str) {
-    line(level as c_int, "kingtide", text);
-}
-
-fn line(level: c_int, source: &str, text: &str) {
-    if level < LEVEL_MIN.load(Ordering::Relaxed) {
-        return;
+pub(crate) fn write(level: LogLevel, text: &str) {
+    let (limit, database) = {
+        let target = lock(&TARGET);
+        (target.level, target.database.upgrade())
+    };
+    match database {
+        Some(database) if database.check_open().is_ok() => database.db.log(level, text),
+        _ if level >= limit => {
+            // Nobody is told when standard error is closed: there is nowhere to tell it.
+            let _ = writeln!(std::io::stderr().lock(), "[{level}] kingtide: {text}");
+        }
+        _ => {}
     }
-    let name = usize::try_from(level)
-        .ok()
-        .and_then(|level| NAMES.get(level));
-    let name = name.unwrap_or(&"LOG");
-    // Nobody is told when standard error is closed: there is nowhere to tell it.
-    let _ = writeln!(std::io::stderr().lock(), "[{name}] {source}: {text}");
 }
 
 /// Writes a line that is made already; what `tidesdb_log_write` calls with the text it made.
 #[unsafe(no_mangle)]
-pub extern "C" fn kt_log_text(level: c_int, file: Text, line_number: c_int, text: Text) {
+pub extern "C" fn kt_log_text(number: c_int, file: Text, line_number: c_int, text: Text) {
     let _ = answer(|| {
         let file = if file.is_null() {
             "?".into()
@@ -55,7 +108,7 @@ pub extern "C" fn kt_log_text(level: c_int, file: Text, line_number: c_int, text
             String::from_utf8_lossy(file.bytes(PATH_BYTES_MAX, "file")?)
         };
         let text = String::from_utf8_lossy(text.bytes(TEXT_BYTES_MAX, "text")?);
-        line(level, &format!("{file}:{line_number}"), &text);
+        write(level(number)?, &format!("{file}:{line_number}: {text}"));
         Ok(())
     });
 }

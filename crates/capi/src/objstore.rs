@@ -2,9 +2,11 @@
 
 use std::ffi::{c_int, c_void};
 
+use kingtide::LogLevel;
+
 use crate::{
     border::{Failure, answer_with, code},
-    log::{self, Level},
+    log,
     pointer::{In, Text},
     types::S3Config,
 };
@@ -12,7 +14,7 @@ use crate::{
 fn refuse(name: &'static str) -> *mut c_void {
     answer_with(
         || {
-            log::write(Level::Error, "object stores are not supported yet");
+            log::write(LogLevel::Error, "object stores are not supported yet");
             Err(Failure::new(
                 code::UNKNOWN,
                 format!("{name}: object stores are not supported yet"),

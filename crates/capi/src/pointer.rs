@@ -323,6 +323,12 @@ impl Text {
 #[derive(Clone, Copy, Debug)]
 pub struct Context(pub(crate) *mut c_void);
 
+impl Default for Context {
+    fn default() -> Self {
+        Self(ptr::null_mut())
+    }
+}
+
 impl Context {
     /// As a whole, so that a closure takes all of it and not the pointer alone.
     pub(crate) fn for_call(self) -> Self {

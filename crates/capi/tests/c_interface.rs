@@ -58,7 +58,8 @@ fn compile(compiler: &str, source: &Path, directory: &Path) -> PathBuf {
     let library = installed_in(directory);
     run(Command::new(compiler)
         .args([
-            "-std=gnu11",
+            "-std=c11",
+            "-D_GNU_SOURCE",
             "-O1",
             "-g",
             "-Wall",
@@ -127,14 +128,12 @@ fn check_program_in(parent: &Path, name: &str, arguments: &[&str]) {
         fs::create_dir(&data).expect("a directory");
         let mut command = if tool() == Tool::Valgrind {
             let mut command = Command::new("valgrind");
-            let options = [
-                "--quiet",
-                "--leak-check=full",
-                "--errors-for-leak-kinds=definite",
-            ];
+            // A forked child ends without what its parent's threads had on their stacks.
+            let leaks = if name == "misuse.c" { "no" } else { "full" };
             command
-                .args(options)
-                .arg("--error-exitcode=99")
+                .args(["--quiet", "--show-leak-kinds=definite"])
+                .args(["--errors-for-leak-kinds=definite", "--error-exitcode=99"])
+                .arg(format!("--leak-check={leaks}"))
                 .arg(program);
             command
         } else {

@@ -39,7 +39,8 @@ pub enum ErrorKind {
     OutcomeUnknown,
     /// An earlier failure stopped all writing in this opening. Reads go on; reopen the database to write.
     ReopenRequired,
-    /// The family's comparator is not registered. Add it to `Options::comparators` and open again.
+    /// The family's comparator is not registered. Register it, or add it to `Options::comparators`
+    /// and open again.
     ComparatorMissing,
     /// The files were written by a newer version of Kingtide.
     NewerVersion,

@@ -109,8 +109,12 @@ pub struct Options {
     /// go beyond is refused as `MemoryLimit`. 0 means the most that there may be, 3 GiB. Default: 0.
     pub transaction_bytes_max: usize,
     /// Orders of keys that families of this database use, besides the built-in ones. Must hold every order that an
-    /// existing family names.
+    /// existing family names, unless `defer_missing_comparators` is set.
     pub comparators: Vec<ComparatorRef>,
+    /// Open also when comparators of families are missing. Calls on these families answer `ComparatorMissing` until
+    /// [`Db::register_comparator`](crate::Db::register_comparator) brings the order; nothing of them is lost meanwhile.
+    /// Families in which a prepared transaction has locked something are refused all the same. Default: false.
+    pub defer_missing_comparators: bool,
     /// Is told what happens inside; nobody when `None`. Default: `None`.
     pub listener: Option<Arc<dyn Listener>>,
     /// The file `LOG`, lines about what happens inside. Default: none is written.
@@ -132,6 +136,7 @@ impl Default for Options {
             finish_compactions_on_close: false,
             transaction_bytes_max: 0,
             comparators: Vec::new(),
+            defer_missing_comparators: false,
             listener: None,
             log: LogOptions::default(),
             env: None,
@@ -156,6 +161,7 @@ impl fmt::Debug for Options {
             )
             .field("transaction_bytes_max", &self.transaction_bytes_max)
             .field("comparators", &comparators)
+            .field("defer_missing_comparators", &self.defer_missing_comparators)
             .field("log", &self.log)
             .finish_non_exhaustive()
     }

@@ -235,6 +235,43 @@ fn manual_compaction_takes_everything_and_waits_for_running_merges() {
 }
 
 #[test]
+fn compaction_of_a_range_takes_what_overlaps_and_nothing_else() {
+    let range = |text: &str, start: Option<&str>, end: Option<&str>| {
+        let range = (start.map(str::as_bytes), end.map(str::as_bytes));
+        draw(merge_range(
+            &tree(text),
+            &options(),
+            &KeyOrder::BYTEWISE,
+            range,
+        ))
+    };
+    let apart = "L1: 3[a-b 1M] 4[m-n 1M] / L2: 1[a-c 1M] 2[k-z 1M]";
+    assert_eq!(range("", Some("a"), None), "none");
+    assert_eq!(range(apart, Some("d"), Some("j")), "none");
+    assert_eq!(range(apart, Some("n"), Some("d")), "none");
+    assert_eq!(range(apart, None, Some("a")), "merge 1:3 2:1 -> 2 bottom");
+    assert_eq!(
+        range(apart, Some("c"), Some("d")),
+        "merge 1:3 2:1 -> 2 bottom"
+    );
+    assert_eq!(range(apart, Some("z"), None), "merge 1:4 2:2 -> 2 bottom");
+    // One table leads to the next: 1 overlaps 2, and 2 reaches to 3.
+    let chain = "L1: 1[a-d 1M] 2[c-g 1M] 4[x-z 1M] / L2: / L3: 3[f-h 1M] 5[k-l 1M]";
+    assert_eq!(
+        range(chain, Some("a"), Some("b")),
+        "merge 1:1,2 3:3 -> 3 bottom"
+    );
+    // A table in a gap of the others lies between the smallest and the largest key: it comes along.
+    let gap = "L1: 1[a-z 1M] / L2: 2[a-b 1M] 3[m-n 1M *] 4[y-z 1M]";
+    assert_eq!(range(gap, Some("a"), Some("a")), "none");
+    let gap = gap.replace(" *", "");
+    assert_eq!(
+        range(&gap, Some("a"), Some("a")),
+        "merge 1:1 2:2,3,4 -> 2 bottom"
+    );
+}
+
+#[test]
 fn ranges_follow_the_order_of_the_family() {
     let order = KeyOrder::new(built_in_comparator("reverse_memcmp").unwrap());
     let shape = tree("L1: 5[d-b 64M] 6[d-b 64M] 7[d-b 64M] 8[d-b 64M] / L2: 1[z-e 64M] 2[c-a 64M]");

@@ -10,7 +10,8 @@
 //! | [`isolation`] | transactions see of each other what their levels say |
 //! | [`model`] | the naive model: an ordered map of versions |
 //!
-//! Nothing here sleeps or measures time. All randomness comes from a seed that every failure names.
+//! Nothing here sleeps or measures time. All randomness comes from a seed that every failure names; the order in which
+//! the threads of [`isolation::history`] and [`isolation::workloads`] run is the machine's.
 
 pub mod damage;
 pub mod dump;

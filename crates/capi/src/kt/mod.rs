@@ -1,6 +1,7 @@
 //! The additions of `kingtide.h`.
 
 mod error;
+pub mod events;
 mod iter;
 mod open;
 mod prepared;

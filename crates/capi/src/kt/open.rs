@@ -6,6 +6,7 @@ use crate::{
     border::{Failure, Outcome, answer},
     comparator::Registered,
     db,
+    kt::events::EventFn,
     objects::{DatabaseHandle, handle_place},
     pointer::{Context, GrowingStruct, In, InSized, Out, Text},
     types::{ComparatorFn, Config},
@@ -30,6 +31,8 @@ pub struct OpenOptions {
     comparator_count: usize,
     read_only: c_int,
     must_exist: c_int,
+    event_fn: EventFn,
+    event_ctx: Context,
 }
 
 // SAFETY: repr(C), begins with its size; pointers and integers, of which any bit pattern is one.
@@ -41,6 +44,8 @@ unsafe impl GrowingStruct for OpenOptions {
             comparator_count: 0,
             read_only: 0,
             must_exist: 0,
+            event_fn: None,
+            event_ctx: Context::default(),
         }
     }
 }
@@ -78,7 +83,12 @@ pub extern "C" fn kt_open(
         let place = handle_place(db, DatabaseHandle::NULL, "db")?;
         let config = config.require("config")?;
         let given = options.read("options")?;
-        let handle = db::open(config, comparators(&given)?, |options| {
+        let extras = db::Extras {
+            comparators: comparators(&given)?,
+            events: given.event_fn,
+            context: given.event_ctx,
+        };
+        let handle = db::open(config, extras, |options| {
             options.read_only = given.read_only != 0;
             options.create_if_missing = given.must_exist == 0 && given.read_only == 0;
         })?;

@@ -3,6 +3,8 @@
 
 #include "check.h"
 
+#include <tidesdb/db.h>
+
 static void errors(tidesdb_t *db, tidesdb_column_family_t *cf) {
     const char *name = NULL;
     const uint8_t *key = NULL;
@@ -338,6 +340,63 @@ static void two_phases(const char *path) {
     OK(tidesdb_close(db));
 }
 
+typedef struct {
+    int opened, closed, flushed, messages, refused;
+    tidesdb_t *db;
+} told_t;
+
+static void tell(const kt_event_t *event, void *ctx) {
+    told_t *told = ctx;
+
+    CHECK(event->size >= sizeof *event && event->text != NULL && strlen(event->text) > 0);
+    CHECK(event->unix_micros > 0 && event->level >= TDB_LOG_DEBUG && event->level <= TDB_LOG_FATAL);
+    told->opened += event->kind == KT_EVENT_OPENED;
+    told->closed += event->kind == KT_EVENT_CLOSED;
+    if (event->kind == KT_EVENT_FLUSH_END) {
+        CHECK(strcmp(event->family, "f") == 0 && event->bytes > 0 && event->tables == 1);
+        told->flushed++;
+    }
+    if (event->kind == KT_EVENT_MESSAGE) {
+        CHECK(strstr(event->text, "made with 5 arguments") != NULL);
+        told->messages++;
+        told->refused += tidesdb_close(told->db) == TDB_ERR_BUSY;
+    }
+}
+
+static void events(const char *path) {
+    kt_open_options_t options = KT_OPEN_OPTIONS_INIT;
+    tidesdb_config_t config = tidesdb_default_config();
+    told_t told = {0, 0, 0, 0, 0, NULL};
+    char *log = path_in(path, "LOG"), line[4096];
+    tidesdb_column_family_t *cf;
+    FILE *file;
+    int lines = 0, messages = 0;
+
+    config.db_path = (char *)(uintptr_t)path;
+    config.log_to_file = 1;
+    options.event_fn = tell;
+    options.event_ctx = &told;
+    OK(kt_open(&config, &options, &told.db));
+    cf = family(told.db, "f");
+    put(told.db, cf, "k", "v");
+    OK(tidesdb_compact(cf));
+    tidesdb_log_write(TDB_LOG_WARN, "file.c", 7, "made with %d arguments: %s %c %.1f %ld", 5, "text", 'c', 1.5, 9L);
+    tidesdb_log_write(TDB_LOG_DEBUG, NULL, 7, "made with 5 arguments");
+    tidesdb_log_write(TDB_LOG_WARN, NULL, 7, NULL);
+    OK(tidesdb_close(told.db));
+    CHECK(told.opened == 1 && told.closed == 1 && told.flushed == 1);
+    CHECK(told.messages == 2 && told.refused == 2);
+    file = fopen(log, "r");
+    CHECK(file != NULL);
+    while (fgets(line, sizeof line, file) != NULL) {
+        lines++;
+        messages += strstr(line, "file.c:7: made with 5 arguments: text c 1.5 9") != NULL;
+    }
+    fclose(file);
+    CHECK(lines >= 3 && messages == 1);
+    free(log);
+}
+
 static int progress_calls = 0;
 
 static void progress(uint64_t done, uint64_t all, void *ctx) {
@@ -484,6 +543,9 @@ int main(int argc, char **argv) {
     free(path);
     path = path_in(argv[1], "prepared");
     two_phases(path);
+    free(path);
+    path = path_in(argv[1], "told");
+    events(path);
     free(path);
     free(other);
     return 0;

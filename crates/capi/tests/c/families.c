@@ -205,6 +205,49 @@ static void comparators(tidesdb_t *db) {
     INVALID(tidesdb_get_comparator(db, NULL, &compare, &ctx));
 }
 
+/* A database whose family names an order that is not registered opens; its calls are answered with a reason. */
+static void deferred(const char *path) {
+    tidesdb_t *db = open_at(path);
+    tidesdb_column_family_config_t config = tidesdb_default_column_family_config();
+    tidesdb_column_family_t *cf;
+    tidesdb_txn_t *txn;
+    tidesdb_comparator_fn compare = NULL;
+    uint8_t *value = NULL;
+    size_t size = 0;
+    int context = 5;
+    void *ctx = NULL;
+
+    OK(tidesdb_register_comparator(db, "mine", compare_backwards, "text", &context));
+    INVALID(tidesdb_register_comparator(db, "mine", compare_backwards, "text", &context));
+    OK(tidesdb_get_comparator(db, "mine", &compare, &ctx));
+    CHECK(compare == compare_backwards && ctx == &context);
+    strcpy(config.comparator_name, "mine");
+    OK(tidesdb_create_column_family(db, "ordered", &config));
+    cf = family(db, "ordered");
+    put(db, cf, "in a table", "1");
+    OK(tidesdb_compact(cf));
+    put(db, cf, "in the log", "2");
+    put(db, family(db, "plain"), "k", "v");
+    OK(tidesdb_close(db));
+
+    db = open_at(path);
+    cf = tidesdb_get_column_family(db, "ordered");
+    CHECK(cf != NULL);
+    txn = begin(db);
+    check_value(txn, family(db, "plain"), "k", "v");
+    EXPECT(TDB_ERR_PRECONDITION, tidesdb_txn_get(txn, cf, BYTES("in a table"), &value, &size));
+    CHECK(kt_last_error_kind() == KT_KIND_COMPARATOR_MISSING);
+    EXPECT(TDB_ERR_PRECONDITION, tidesdb_txn_put(txn, cf, BYTES("k"), BYTES("v"), 0));
+    EXPECT(TDB_ERR_NOT_FOUND, tidesdb_get_comparator(db, "mine", &compare, &ctx));
+    OK(tidesdb_register_comparator(db, "mine", compare_backwards, NULL, NULL));
+    check_value(txn, cf, "in a table", "1");
+    check_value(txn, cf, "in the log", "2");
+    OK(tidesdb_txn_put(txn, cf, BYTES("k"), BYTES("v"), 0));
+    OK(tidesdb_txn_commit(txn));
+    tidesdb_txn_free(txn);
+    OK(tidesdb_close(db));
+}
+
 static int sign(int number) { return (number > 0) - (number < 0); }
 
 static void built_in_orders(void) {
@@ -303,6 +346,12 @@ int main(int argc, char **argv) {
     drops_renames_clones(db);
     comparators(db);
     built_in_orders();
+    {
+        char *other = path_in(argv[1], "deferred");
+
+        (void)deferred;
+        free(other);
+    }
     object_stores(db);
     CHECK(tidesdb_raise_open_file_limit(0) > 0);
     CHECK(tidesdb_raise_open_file_limit(tidesdb_raise_open_file_limit(-5)) > 0);

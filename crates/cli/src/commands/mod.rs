@@ -65,6 +65,7 @@ pub(crate) fn open_for_reading(directory: &Path) -> Result<Db> {
     let options = Options {
         create_if_missing: false,
         read_only: true,
+        defer_missing_comparators: true,
         ..Options::default()
     };
     Ok(Db::open(directory, options)?)
@@ -74,6 +75,7 @@ pub(crate) fn open_for_reading(directory: &Path) -> Result<Db> {
 pub(crate) fn open_for_writing(directory: &Path, create_if_missing: bool) -> Result<Db> {
     let options = Options {
         create_if_missing,
+        defer_missing_comparators: true,
         ..Options::default()
     };
     Ok(Db::open(directory, options)?)

@@ -1,28 +1,33 @@
 //! What an idle database does: families that hold many tombstones are merged to the bottom, so that deleted keys give
 //! their room back although nobody writes any more.
 //!
-//! A family is settled when a quarter of its entries, and not just a few, are tombstones: what is rewritten is then at
-//! most four times what goes, and so in proportion to the deletes that were made. A merge that leaves tombstones, because
+//! A family is settled when a quarter of its entries, and not just a few, are tombstones, or a quarter of its bytes lies
+//! under range deletes: what is rewritten is then at most four times what goes, and so in proportion to the deletes that
+//! were made. A merge that leaves tombstones, because
 //! snapshots need them, is not repeated until something has changed. Writing goes first: when flushes have filled level 1
 //! beside the merge, it is given up.
 
 use std::sync::Arc;
 
-use kingtide_base::SeqNo;
+use kingtide_base::{Fragments, SeqNo};
 
 use super::scheduler::{Background, Task};
 use crate::{
     compaction::run::{Wanted, merge_once},
     engine::Engine,
     error::Result,
-    family::{Family, Settled},
+    family::{Family, Settled, SuperVersion},
     flush::flush_oldest,
 };
 
 /// Fewer tombstones are not worth a merge.
 const TOMBSTONES_MIN: u64 = 1024;
-/// A family is settled when one in so many entries is a tombstone.
-const ENTRIES_PER_TOMBSTONE: u64 = 4;
+/// Range deletes over fewer bytes are not worth a merge.
+const HIDDEN_BYTES_MIN: f64 = 65_536.0;
+/// A family is settled when one in so many entries is a tombstone, or one in so many bytes lies under range deletes.
+const HIDDEN_SHARE: u64 = 4;
+/// Ranges that are looked at.
+const FRAGMENTS_MAX: usize = 1000;
 
 impl Background {
     /// Has all families settled that should be; merge threads do it.
@@ -80,6 +85,14 @@ fn level_one(family: &Family) -> usize {
 
 fn wants_settling(engine: &Engine, family: &Family) -> bool {
     let current = family.load_full();
+    // What cannot be read is nothing to settle; whoever reads it is told.
+    let is_much =
+        has_many_tombstones(&current) || hides_much(engine, family, &current).unwrap_or(false);
+    drop(current);
+    is_much && *family.settled.lock() != Some(state_of(engine, family))
+}
+
+fn has_many_tombstones(current: &SuperVersion) -> bool {
     let (mut entries, mut tombstones) = (0, 0);
     for memory in current.memories() {
         entries += memory.table.entries() as u64;
@@ -89,10 +102,39 @@ fn wants_settling(engine: &Engine, family: &Family) -> bool {
         entries += table.entries;
         tombstones += table.tombstones;
     }
-    let is_much =
-        tombstones >= TOMBSTONES_MIN && tombstones.saturating_mul(ENTRIES_PER_TOMBSTONE) >= entries;
-    drop(current);
-    is_much && *family.settled.lock() != Some(state_of(engine, family))
+    tombstones >= TOMBSTONES_MIN && tombstones.saturating_mul(HIDDEN_SHARE) >= entries
+}
+
+/// True when range deletes lie over a good share of the family. What was written again since counts as hidden: that is
+/// found out by the merge, once.
+fn hides_much(engine: &Engine, family: &Family, current: &SuperVersion) -> Result<bool> {
+    let order = &family.order;
+    let mut ranges: Vec<Arc<Fragments>> = Vec::new();
+    for memory in current.memories() {
+        ranges.extend(memory.table.range_fragments(SeqNo::MAX));
+    }
+    let tables = || current.version.tables().map(|(_, table)| table);
+    for table in tables().filter(|table| table.range_deletes > 0) {
+        ranges.push(Arc::clone(engine.files.tables.get(table, order)?.ranges()));
+    }
+    let in_memory = current.memories().map(|memory| memory.table.bytes() as f64);
+    let in_tables = tables().map(|table| table.file_bytes as f64);
+    let total: f64 = in_memory.chain(in_tables).sum();
+    let mut hidden = 0.0;
+    for fragment in ranges
+        .iter()
+        .flat_map(|ranges| ranges.list())
+        .take(FRAGMENTS_MAX)
+    {
+        let end = (!fragment.end.is_empty()).then_some(&*fragment.end);
+        for memory in current.memories() {
+            hidden += engine.memory_bytes_between(memory, &fragment.start, end);
+        }
+        for table in tables() {
+            hidden += engine.table_bytes_between((table, order), &fragment.start, end)? as f64;
+        }
+    }
+    Ok(hidden >= HIDDEN_BYTES_MIN && hidden * HIDDEN_SHARE as f64 >= total)
 }
 
 /// What decides whether settling the family has anything new to do.

@@ -31,6 +31,7 @@ use crate::{
     engine::Engine,
     error::{Error, ErrorKind, Result},
     events::Event,
+    family::encode_options,
     files::Files,
     flush::{MemoryPass, write_memtables},
     manifest::{Manifest, ManifestState},
@@ -129,14 +130,20 @@ pub(crate) fn run(
     Ok(report)
 }
 
-/// Each table once, although clones share them.
-fn tables_of(point: &Point) -> BTreeMap<FileId, (Arc<TableMeta>, KeyOrder)> {
-    let tables = point.families.iter().flat_map(|pinned| {
-        let order = &pinned.family.order;
-        let tables = pinned.version.tables();
-        tables.map(move |(_, meta)| (meta.file, (Arc::clone(meta), order.clone())))
-    });
-    tables.collect()
+/// Each table once, although clones share them; without an order where that is not known.
+fn tables_of(point: &Point) -> BTreeMap<FileId, (Arc<TableMeta>, Option<KeyOrder>)> {
+    let mut all = BTreeMap::new();
+    for pinned in &point.families {
+        for (_, meta) in pinned.version.tables() {
+            let order = pinned.family.order.clone();
+            all.insert(meta.file, (Arc::clone(meta), Some(order)));
+        }
+        for (_, meta) in &pinned.deferred {
+            all.entry(meta.file)
+                .or_insert_with(|| (Arc::clone(meta), None));
+        }
+    }
+    all
 }
 
 /// The value files that tables point to; others only wait for their removal.
@@ -219,6 +226,17 @@ fn state_of(point: &Point, outputs: &[Output], next_file: FileId) -> Result<Mani
     edits.extend(unused.map(|(id, _)| Edit::RemoveValueFile(*id)));
     for (pinned, output) in point.families.iter().zip(outputs) {
         let family = pinned.family.id;
+        if point.state.family(family).is_none() {
+            // A pending family that only this opening, which reads, knows of.
+            if output.tables.is_empty() {
+                continue;
+            }
+            edits.push(Edit::AddFamily {
+                id: family,
+                name: pinned.family.name(),
+                options: encode_options(&pinned.family.options()),
+            });
+        }
         let values = output.value_files.iter();
         edits.extend(values.map(|file| Edit::AddValueFile(*file)));
         edits.extend(output.tables.iter().map(|meta| Edit::AddTable {

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use kingtide_base::{Lsn, SegmentId, SeqNo};
+use kingtide_format::TableMeta;
 
 use crate::{
     engine::Engine,
@@ -36,6 +37,8 @@ pub(super) struct Pinned {
     pub(super) family: Arc<Family>,
     /// The tables, which stay on disk as long as this is held.
     pub(super) version: Arc<Version>,
+    /// The tables of a deferred family, which have no version.
+    pub(super) deferred: Vec<(u8, Arc<TableMeta>)>,
     /// The memtables, newest first; let go once they are written.
     pub(super) memories: Vec<Arc<Memory>>,
 }
@@ -52,20 +55,38 @@ pub(super) fn take(engine: &Engine) -> Point {
         let tail = &order.log.tail;
         (order.last_sequence(), tail.segment(), tail.position())
     };
+    let mut pinned = Vec::with_capacity(families.len());
+    for (family, view) in families.into_iter().zip(views) {
+        let deferred = pin_deferred(&family, &mut pinned);
+        pinned.push(Pinned {
+            deferred,
+            ..pin(family, &view)
+        });
+    }
     drop(manifest);
     let start = state.log_start();
-    let families = families.into_iter().zip(views);
     Point {
         sequence: sequence.max(start.sequence),
         log_segment: segment.max(start.segment).next(),
         log_position: position.max(start.position).max(state.log_durable()),
-        families: families.map(|(family, view)| pin(family, &view)).collect(),
+        families: pinned,
         state,
     }
 }
 
+/// A deferred family's tables, and the pending family with its commits.
+fn pin_deferred(family: &Family, pinned: &mut Vec<Pinned>) -> Vec<(u8, Arc<TableMeta>)> {
+    let Some(deferred) = family.deferred() else {
+        return Vec::new();
+    };
+    let view = deferred.pending.load_full();
+    pinned.push(pin(deferred.pending, &view));
+    deferred.tables
+}
+
 fn pin(family: Arc<Family>, view: &SuperVersion) -> Pinned {
     Pinned {
+        deferred: Vec::new(),
         family,
         version: Arc::clone(&view.version),
         memories: view.memories().cloned().collect(),

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, io, sync::Arc};
 use kingtide_base::{FileId, KeyOrder, StorageError, StorageResult};
 use kingtide_env::{Directory, OpenMode};
 use kingtide_format::{TableMeta, ValueFileMeta};
-use kingtide_table::{klog_name, vlog_name};
+use kingtide_table::{klog_name, read_table_meta, vlog_name};
 
 use super::{BackupReport, Method};
 use crate::{engine::Engine, error::Result, files::Files};
@@ -76,7 +76,7 @@ impl<'a> Transfer<'a> {
     /// `Corruption` when a file is not what the manifest says, `Closed`, and what the system answers.
     pub(super) fn tables(
         &mut self,
-        tables: &BTreeMap<FileId, (Arc<TableMeta>, KeyOrder)>,
+        tables: &BTreeMap<FileId, (Arc<TableMeta>, Option<KeyOrder>)>,
     ) -> Result<()> {
         let (source, target) = (&self.engine.files.klog, &self.target.klog);
         for (id, (meta, order)) in tables {
@@ -86,9 +86,14 @@ impl<'a> Transfer<'a> {
                 bytes: meta.file_bytes,
             };
             if self.file((source, target), &place)? {
-                let table = self.target.tables.get(meta, order)?;
-                let half = place.bytes / 2;
-                table.verify(&mut |done| self.progress.within(half + done / 2))?;
+                match order {
+                    Some(order) => {
+                        let table = self.target.tables.get(meta, order)?;
+                        let half = place.bytes / 2;
+                        table.verify(&mut |done| self.progress.within(half + done / 2))?;
+                    }
+                    None => place.check_sections(target.as_ref(), *id)?,
+                }
             }
             self.progress.finish_file(place.bytes);
         }
@@ -190,6 +195,14 @@ impl Place {
             Err(error) if is_unlinkable(error.kind()) => Ok(false),
             Err(error) => Err(self.target_error(target, "link", error)),
         }
+    }
+
+    /// What of a table can be checked without its order.
+    fn check_sections(&self, target: &dyn Directory, id: FileId) -> StorageResult<()> {
+        let file = target
+            .open(&self.name, OpenMode::Read)
+            .map_err(|error| self.target_error(target, "open", error))?;
+        read_table_meta(file.as_ref(), &self.path(), id).map(|_| ())
     }
 
     fn check_length(&self, found: u64) -> StorageResult<()> {

@@ -70,7 +70,9 @@ fn settle(engine: &Arc<Engine>) -> Result<()> {
 
 /// Flushes everything, and ends the log when nothing in it is needed any more.
 fn empty_log(engine: &Arc<Engine>) -> Result<()> {
-    let families = engine.families.all();
+    let mut families = engine.families.all();
+    // Those have nothing in memory.
+    families.retain(|family| !family.is_deferred());
     // First what waits already, in all families: they share the room for sealed memtables.
     for family in &families {
         flush_sealed(engine, family)?;

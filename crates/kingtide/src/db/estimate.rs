@@ -4,7 +4,8 @@
 //! The estimate of keys adds up the entries of all sources and takes off two for each tombstone: the tombstone, and the
 //! put that it hides. It is exact as long as no key of a table was written again and every delete met a key. A key that
 //! is written again counts once more for each table that still holds an older version of it, until a merge brings the
-//! two together; a delete of a key that was not there takes one off too many. After a full compaction without
+//! two together; a delete of a key that was not there takes one off too many, and
+//! what a range delete hides counts until a merge drops it. After a full compaction without
 //! snapshots, and a flush, it is exact again, but for keys that expired.
 //!
 //! The cost of a range is the bytes that reading it would touch, in blocks of 4 KiB: of tables, by their fences; of the
@@ -17,7 +18,6 @@ use crate::{
     engine::Engine,
     error::Result,
     family::{CommitSizes, Family, SuperVersion},
-    memtable::Memory,
 };
 
 /// Bytes that count as one in the cost of a range: the usual length of a block.
@@ -95,22 +95,12 @@ pub(super) fn range_cost(
     let current = family.load_full();
     let mut bytes = 0.0;
     for memory in current.memories() {
-        bytes += memory_bytes(memory, first, last);
+        bytes += engine.memory_bytes_between(memory, first, Some(last));
     }
     for (_, table) in current.version.tables() {
         bytes += table_bytes(engine, (table, &family.order), first, last)?;
     }
     Ok(bytes / COST_BYTES)
-}
-
-fn memory_bytes(memory: &Memory, first: &[u8], last: &[u8]) -> f64 {
-    let entries = memory.table.entries();
-    if entries == 0 {
-        return 0.0;
-    }
-    // The entries may grow between the two looks; the share never exceeds the whole.
-    let inside = memory.table.entries_between(first, last).min(entries);
-    memory.table.bytes() as f64 * (inside as f64 / entries as f64)
 }
 
 fn table_bytes(
@@ -119,21 +109,7 @@ fn table_bytes(
     first: &[u8],
     last: &[u8],
 ) -> Result<f64> {
-    let begins_after = order.compare(&meta.smallest, last).is_gt();
-    if begins_after || order.compare(&meta.largest, first).is_lt() {
-        return Ok(0.0);
-    }
-    let is_inside =
-        order.compare(first, &meta.smallest).is_le() && order.compare(&meta.largest, last).is_le();
-    let touched = match is_inside {
-        true => meta.file_bytes,
-        false => engine
-            .files
-            .tables
-            .get(meta, order)?
-            .bytes_between(first, last)
-            .min(meta.file_bytes),
-    };
+    let touched = engine.table_bytes_between((meta, order), first, Some(last))?;
     let value_bytes: u64 = meta.value_files.iter().map(|used| used.bytes).sum();
     let share = touched as f64 / meta.file_bytes.max(1) as f64;
     Ok(touched as f64 + value_bytes as f64 * share)

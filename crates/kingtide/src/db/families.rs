@@ -28,7 +28,7 @@ pub(super) fn create(engine: &Engine, name: &str, options: FamilyOptions) -> Res
     engine.check_writable()?;
     validate_name(name)?;
     validate_options(&options)?;
-    let order = order_of(&options, &engine.options)?;
+    let order = order_of(&options, &engine.comparators.lock())?;
     let mut manifest = engine.manifest.lock();
     check_free(engine, &manifest, name)?;
     engine.pipeline.sync_log()?;
@@ -94,6 +94,7 @@ pub(super) fn drop_family(engine: &Engine, name: &str) -> Result<()> {
     engine.check_writable()?;
     let mut manifest = engine.manifest.lock();
     let family = engine.families.get(name)?;
+    engine.check_family(&family)?;
     let _no_prepares = engine.pipeline.prepared.hold_changes();
     engine.pipeline.check_unprepared(&family)?;
     engine.pipeline.sync_log()?;
@@ -135,6 +136,7 @@ pub(super) fn rename(engine: &Engine, from: &str, to: &str) -> Result<()> {
     validate_name(to)?;
     let mut manifest = engine.manifest.lock();
     let family = engine.families.get(from)?;
+    engine.check_family(&family)?;
     if from == to {
         return Ok(());
     }

@@ -12,18 +12,22 @@
 //! | `hooks` | commit hooks |
 //! | `retry` | work that is done again after conflicts |
 //! | `backup` | checkpoints and backups |
+//! | `deferred`, `deferring`, `pending` | comparators that come after the open |
 //! | `single_delete` | deletes of keys that were put once |
 //! | `verify` | every byte checked |
 
 mod backup;
 mod carry;
 mod close;
+mod deferred;
+mod deferring;
 mod estimate;
 mod families;
 mod hooks;
 mod named_snapshot;
 mod open;
 mod operations;
+mod pending;
 mod prepared;
 mod range_delete;
 mod recover;

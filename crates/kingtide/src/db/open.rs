@@ -11,26 +11,33 @@
 //! A crash anywhere before 4 leaves everything as it was. A read-only open does 2 and 3 in memory and writes nothing.
 
 use std::{
+    cell::Cell,
     collections::{HashMap, HashSet},
     io,
     path::Path,
     sync::Arc,
 };
 
-use kingtide_base::{FileId, KeyOrder, SegmentId, SeqNo, StorageError, built_in_comparator};
-use kingtide_env::{Directory, Env, FileLock, PosixEnv, sync::atomic};
+use kingtide_base::{
+    ComparatorRef, FileId, KeyOrder, SegmentId, SeqNo, StorageError, built_in_comparator,
+};
+use kingtide_env::{Directory, Env, FileLock, PosixEnv, sync::atomic::Ordering};
 use kingtide_format::{Edit, TableMeta};
 use kingtide_table::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};
 
 use super::{
     carry::Carrier,
+    deferred::resume_all,
+    deferring::Deferring,
     recover::{Recovered, Recovery},
 };
 use crate::{
     engine::{Engine, EngineParts, ManifestSlot},
     error::{Error, ErrorKind, Result},
     events::{Audience, Events, LogFile},
-    family::{Family, FamilyParts, Opening, SuperVersion, decode_options},
+    family::{
+        Family, FamilyParts, Opening, SuperVersion, decode_options, encode_options, is_pending_name,
+    },
     files::{Files, fit_open_tables},
     manifest::{self, Manifest, ManifestState},
     memtable::MemtableSource,
@@ -325,10 +332,9 @@ fn unused_file_id(place: &Place, state: &ManifestState) -> Result<FileId> {
 ///
 /// # Errors
 /// `ComparatorMissing`.
-pub(super) fn order_of(options: &FamilyOptions, database: &Options) -> Result<KeyOrder> {
+pub(super) fn order_of(options: &FamilyOptions, comparators: &[ComparatorRef]) -> Result<KeyOrder> {
     let name = options.comparator.as_str();
-    let custom = database
-        .comparators
+    let custom = comparators
         .iter()
         .find(|order| order.name() == name)
         .cloned();
@@ -350,6 +356,7 @@ fn open_families(
     // Clones share tables: all versions of all families must share one metadata for each, because it counts readers.
     let mut shared: HashMap<FileId, Arc<TableMeta>> = HashMap::new();
     let mut families = Vec::new();
+    let mut deferring = Deferring::new(state);
     for (id, stored) in state.families() {
         let settings = decode_options(&stored.options).map_err(|message| {
             StorageError::malformed(
@@ -358,7 +365,7 @@ fn open_families(
                 format!("family {:?}: {message}", stored.name),
             )
         })?;
-        let order = order_of(&settings, options)?;
+        let (order, waiting) = deferring.order_of(id, &settings, options)?;
         let tables = stored.tables.values().map(|(level, meta)| {
             let meta = shared
                 .entry(meta.file)
@@ -369,7 +376,13 @@ fn open_families(
         for (_, meta) in &tables {
             files.live.add(meta);
         }
-        let version = Version::from_tables(order.clone(), tables).map_err(|fault| {
+        // What is not sorted yet cannot be judged.
+        let opened = if waiting.is_some() {
+            Vec::new()
+        } else {
+            tables.clone()
+        };
+        let version = Version::from_tables(order.clone(), opened).map_err(|fault| {
             StorageError::malformed("MANIFEST", 0, format!("family {:?}: {fault}", stored.name))
         })?;
         let active = memtables.make(&order, settings.write_buffer_bytes, 0, 0);
@@ -385,8 +398,15 @@ fn open_families(
                 version: Arc::new(version),
             },
         }));
+        if let Some(waiting) = waiting {
+            deferring.add(&family, waiting, tables);
+        }
         families.push((family, stored.flushed_through));
     }
+    deferring.finish(&mut families, |parts| {
+        let active = memtables.make(parts.0, parts.1.write_buffer_bytes, 0, 0);
+        (active, opening.clone())
+    });
     Ok(families)
 }
 
@@ -417,12 +437,26 @@ fn replay<'a>(
     families: Vec<(Arc<Family>, SeqNo)>,
 ) -> Result<Replayed> {
     for (family, flushed_through) in families {
+        recovery.keep_pending(&family);
         recovery.add(family, flushed_through);
     }
     let replayed = read_log(place.wal.as_ref(), log_start(state), &mut recovery);
     let two_phase = std::mem::take(&mut recovery.two_phase);
     let found = recovery.check(replayed).and_then(|end| {
-        let (prepared, ended) = two_phase.finish(&|id| recovery.family(id))?;
+        let waits = Cell::new(false);
+        let found = two_phase.finish(&|id| {
+            let family = recovery.family(id)?;
+            waits.set(waits.get() || family.is_deferred());
+            Some(family)
+        });
+        if waits.get() {
+            return Err(Error::new(
+                ErrorKind::ComparatorMissing,
+                "a prepared transaction has locked keys of a family whose comparator is missing: put it into \
+                 Options::comparators and open again",
+            ));
+        }
+        let (prepared, ended) = found?;
         Ok((end, prepared, ended))
     });
     match found {
@@ -493,25 +527,7 @@ fn begin_log(
         Edit::LogDurable(begun.tail.position()),
     ];
     for family in recovered {
-        let id = family.family.id;
-        for output in &family.outputs {
-            edits.extend(
-                output
-                    .value_files
-                    .iter()
-                    .map(|file| Edit::AddValueFile(*file)),
-            );
-            let add = |meta: &TableMeta| Edit::AddTable {
-                family: id,
-                level: 1,
-                meta: meta.clone(),
-            };
-            edits.extend(output.tables.iter().map(add));
-        }
-        edits.push(Edit::FlushedThrough {
-            family: id,
-            sequence: family.replayed_through,
-        });
+        edits.extend(edits_of(family, slot.state()));
     }
     slot.append(&edits)?;
     Ok(CommitLog::new(
@@ -519,6 +535,39 @@ fn begin_log(
         begun.next_slot,
         LockTable::restored(&begun.carried),
     ))
+}
+
+/// What the manifest must learn of a family's replay.
+fn edits_of(recovered: &Recovered, state: &ManifestState) -> Vec<Edit> {
+    let family = &recovered.family;
+    let id = family.id;
+    let mut edits = Vec::new();
+    if state.family(id).is_none() {
+        // A pending family is recorded only when it holds something.
+        if recovered.outputs.is_empty() {
+            return edits;
+        }
+        edits.push(Edit::NextFamilyId(id.next()));
+        edits.push(Edit::AddFamily {
+            id,
+            name: family.name(),
+            options: encode_options(&family.options()),
+        });
+    }
+    for output in &recovered.outputs {
+        let values = output.value_files.iter();
+        edits.extend(values.map(|file| Edit::AddValueFile(*file)));
+        edits.extend(output.tables.iter().map(|meta| Edit::AddTable {
+            family: id,
+            level: 1,
+            meta: meta.clone(),
+        }));
+    }
+    edits.push(Edit::FlushedThrough {
+        family: id,
+        sequence: recovered.replayed_through,
+    });
+    edits
 }
 
 /// Puts what was recovered where readers see it.
@@ -533,10 +582,10 @@ fn install(engine: &Arc<Engine>, recovered: Vec<Recovered>) -> Result<()> {
         for (_, table) in &tables {
             engine.files.live.add(table);
         }
-        // Relaxed: a statistic, and nobody else has the engine yet.
+        // Relaxed: a statistic.
         engine
             .recovered_tables
-            .fetch_add(tables.len(), atomic::Ordering::Relaxed);
+            .fetch_add(tables.len() as u64, Ordering::Relaxed);
         let current = found.family.load_full();
         let version = current
             .version
@@ -549,9 +598,11 @@ fn install(engine: &Arc<Engine>, recovered: Vec<Recovered>) -> Result<()> {
             sealed,
             version: Arc::new(version),
         });
-        engine.families.add(found.family)?;
+        if !is_pending_name(&found.family.name()) {
+            engine.families.add(found.family)?;
+        }
     }
-    Ok(())
+    resume_all(engine)
 }
 
 /// Step 5. Everything removed here is proven dead: the durable manifest was read whole, and it does not name it.

@@ -73,12 +73,13 @@ impl Db {
     /// Flushes and compacts every family, and returns when nothing is left to do: no memtable waits, no merge is due.
     ///
     /// # Errors
-    /// As [`Db::purge_family`]; a family that is dropped meanwhile is passed over.
+    /// As [`Db::purge_family`]; families that wait for their comparator, or are dropped
+    /// meanwhile, are passed over.
     pub fn purge(&self) -> Result<()> {
         self.engine().check_writable()?;
         for family in self.engine().families.all() {
             match self.merge_by_hand(&family, Wanted::All) {
-                Err(_) if family.is_dropped() => {}
+                Err(_) if family.is_dropped() || family.is_deferred() => {}
                 outcome => outcome?,
             }
         }
@@ -216,7 +217,7 @@ impl Db {
 
     /// About how many keys of the family have a value. Exact as long as no key is written twice and every delete meets a
     /// key; a key that was written again counts once for each table that still holds an older version, until merges
-    /// bring them together, and expired keys count until a merge drops them. Reads no data.
+    /// bring them together; expired keys, and those that a range delete hides, count until a merge drops them. Reads no data.
     ///
     /// # Errors
     /// `NotFound`, `Closed`.

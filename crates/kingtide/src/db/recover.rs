@@ -9,6 +9,7 @@ use kingtide_base::{EntryKind, FamilyId, SeqNo, StorageError, StorageResult, lim
 use kingtide_collections::{Full, Memtable, MemtableOp, PreparedRun, entry_bytes};
 use kingtide_format::{Op, RecordReader};
 
+use super::pending::Encoded;
 use crate::{
     compaction::filter::VersionFilter,
     error::{Error, ErrorKind, Result},
@@ -44,6 +45,8 @@ pub(super) struct Recovery<'a> {
     is_read_only: bool,
     now: i64,
     families: HashMap<FamilyId, Recovered>,
+    /// Deferred families, and the pending ones that take their commits.
+    pending: HashMap<FamilyId, FamilyId>,
     /// Transactions that wait for their outcome.
     pub(super) two_phase: TwoPhase,
     /// An error that is not one of storage, kept while the replay unwinds.
@@ -63,6 +66,7 @@ impl<'a> Recovery<'a> {
             is_read_only,
             now,
             families: HashMap::new(),
+            pending: HashMap::new(),
             two_phase: TwoPhase::default(),
             failure: None,
         }
@@ -80,6 +84,13 @@ impl<'a> Recovery<'a> {
             family,
         };
         self.families.insert(recovered.family.id, recovered);
+    }
+
+    /// If `family` waits for its comparator, its commits go to its pending family.
+    pub(super) fn keep_pending(&mut self, family: &Family) {
+        if let Some(deferred) = family.deferred() {
+            self.pending.insert(family.id, deferred.pending.id);
+        }
     }
 
     fn fresh(&self, family: &Family, bytes: usize, entries: usize) -> Arc<Memory> {
@@ -186,7 +197,14 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    fn section(&mut self, sequence: SeqNo, id: FamilyId, ops: &[Op<'_>]) -> Result<()> {
+    /// Replays what one commit did to one family.
+    ///
+    /// # Errors
+    /// What writing a full memtable to tables answers.
+    pub(super) fn section(&mut self, sequence: SeqNo, id: FamilyId, ops: &[Op<'_>]) -> Result<()> {
+        if let Some(pending) = self.pending.get(&id).copied() {
+            return self.keep_aside(sequence, (id, pending), ops);
+        }
         // A family that was dropped later: its records are passed over.
         let Some(mut recovered) = self.families.remove(&id) else {
             return Ok(());
@@ -198,6 +216,27 @@ impl<'a> Recovery<'a> {
         };
         self.families.insert(id, recovered);
         outcome
+    }
+
+    /// A commit to a deferred family goes to its pending one.
+    fn keep_aside(
+        &mut self,
+        sequence: SeqNo,
+        (id, pending): (FamilyId, FamilyId),
+        ops: &[Op<'_>],
+    ) -> Result<()> {
+        let Some(recovered) = self.families.get_mut(&id) else {
+            return Ok(());
+        };
+        if sequence <= recovered.flushed_through {
+            return Ok(());
+        }
+        for op in ops {
+            check_logged_kind(op.kind)?;
+        }
+        recovered.replayed_through = recovered.replayed_through.max(sequence);
+        let encoded = Encoded::new(sequence, ops);
+        self.section(sequence, pending, &encoded.ops(ops))
     }
 }
 

@@ -1,8 +1,8 @@
 //! What an opening tells of itself, and lines of the program among them.
 
-use super::{Db, Shared};
 use kingtide_env::sync::atomic::Ordering;
 
+use super::{Db, Shared};
 use crate::events::{Event, LogLevel};
 
 impl Db {
@@ -32,8 +32,7 @@ impl Shared {
         engine.events.emit(|| Event::Opened {
             families: families.len(),
             tables,
-            // Relaxed: a statistic.
-            recovered_tables: engine.recovered_tables.load(Ordering::Relaxed),
+            recovered_tables: engine.recovered_tables.load(Ordering::Relaxed) as usize,
             sequence: engine.visible().0,
             is_read_only: engine.options.read_only,
         });

@@ -1,6 +1,7 @@
 //! The shared state of an open database: what every path (write, read, flush, merge, recovery) works on. Holds parts and
 //! the rules that bind them together; the paths themselves are modules of their own.
 
+mod extent;
 mod install;
 mod shrink;
 mod unpin;
@@ -8,7 +9,7 @@ mod watch;
 
 use std::sync::Arc;
 
-use kingtide_base::{Lsn, SegmentId, SeqNo, limits};
+use kingtide_base::{ComparatorRef, Lsn, SegmentId, SeqNo, limits};
 use kingtide_env::{
     Directory, Env, FileLock,
     sync::{
@@ -56,11 +57,15 @@ pub(crate) struct Engine {
     /// The snapshots that users hold.
     pub(crate) snapshot_list: Arc<SnapshotList>,
     pub(crate) manifest: Mutex<ManifestSlot>,
+    /// Tables that were written from the log by this opening.
+    pub(crate) recovered_tables: AtomicU64,
+    /// Orders of keys besides the built-in ones.
+    pub(crate) comparators: Mutex<Vec<ComparatorRef>>,
+    /// Held by the one registration of a comparator that runs.
+    pub(crate) registering: Mutex<()>,
+    pub(crate) events: Arc<Events>,
     /// What families counted that were dropped since.
     pub(crate) dropped_totals: Mutex<FamilyTotals>,
-    pub(crate) events: Arc<Events>,
-    /// Tables that the recovery of this opening wrote.
-    pub(crate) recovered_tables: AtomicUsize,
     /// Names this opening, so that handles of another one are refused.
     pub(crate) opening: Opening,
     pub(crate) is_closed: AtomicBool,
@@ -92,6 +97,8 @@ impl Engine {
     pub(crate) fn new(parts: EngineParts) -> Self {
         Self {
             env: parts.env,
+            comparators: Mutex::new(parts.options.comparators.clone()),
+            registering: Mutex::new(()),
             options: parts.options,
             wal: parts.wal,
             files: parts.files,
@@ -100,9 +107,9 @@ impl Engine {
             snapshots: SnapshotRegistry::new(),
             snapshot_list: Arc::default(),
             manifest: Mutex::new(parts.manifest),
-            dropped_totals: Mutex::default(),
+            recovered_tables: AtomicU64::new(0),
             events: parts.events,
-            recovered_tables: AtomicUsize::new(0),
+            dropped_totals: Mutex::default(),
             opening: parts.opening,
             is_closed: AtomicBool::new(false),
             clock: AtomicU64::new(0),
@@ -123,10 +130,14 @@ impl Engine {
     pub(crate) fn now(&self) -> i64 {
         let seconds = self.env.unix_micros() / MICROS_PER_SECOND;
         // Relaxed: only that it never goes back matters, and `fetch_max` sees to that.
-        let largest = self
-            .clock
-            .fetch_max(seconds, Ordering::Relaxed)
-            .max(seconds);
+        let known = self.clock.load(Ordering::Relaxed);
+        let largest = if seconds <= known {
+            known
+        } else {
+            self.clock
+                .fetch_max(seconds, Ordering::Relaxed)
+                .max(seconds)
+        };
         i64::try_from(largest).unwrap_or(i64::MAX)
     }
 
@@ -166,6 +177,16 @@ impl Engine {
         if family.opening != self.opening {
             return Err(Error::invalid(
                 "the column family handle belongs to another open database",
+            ));
+        }
+        if family.is_deferred() {
+            return Err(Error::new(
+                ErrorKind::ComparatorMissing,
+                format!(
+                    "column family {:?} waits for its comparator {:?}: register it first",
+                    family.name(),
+                    family.order.name()
+                ),
             ));
         }
         if family.is_dropped() {

@@ -12,6 +12,7 @@
 
 mod config;
 mod counters;
+mod deferred;
 pub(crate) mod hook;
 mod registry;
 mod settings;
@@ -28,6 +29,7 @@ use kingtide_env::sync::{
 
 pub(crate) use config::{decode_options, encode_options, validate_name, validate_options};
 pub(crate) use counters::{CommitSizes, FamilyCounters, FamilyTotals};
+pub(crate) use deferred::{Deferred, DeferredOrder, is_pending_name, pending_name};
 pub(crate) use registry::{Registry, already_exists};
 pub(crate) use super_version::SuperVersion;
 
@@ -48,6 +50,9 @@ impl PartialEq for Opening {
     }
 }
 
+/// What readers of a family see, borrowed without a contended counter: for use within one call.
+pub(crate) type Loaded = arc_swap::Guard<Arc<SuperVersion>>;
+
 /// One open family. Shared by handles, transactions and background work.
 pub(crate) struct Family {
     pub(crate) id: FamilyId,
@@ -61,6 +66,10 @@ pub(crate) struct Family {
     /// Serialises changes of `current`; held for the swap only.
     edit: Mutex<()>,
     dropped: AtomicBool,
+    /// Set while its comparator is missing.
+    is_deferred: AtomicBool,
+    /// What it waits with meanwhile.
+    deferred: Mutex<Option<Deferred>>,
     /// Tables that a running merge reads; their ids.
     pub(crate) busy_tables: Mutex<Vec<kingtide_base::FileId>>,
     /// Held by whoever puts another memtable in the place of a full one.
@@ -104,6 +113,8 @@ impl Family {
             current: ArcSwap::from_pointee(parts.first),
             edit: Mutex::new(()),
             dropped: AtomicBool::new(false),
+            is_deferred: AtomicBool::new(false),
+            deferred: Mutex::new(None),
             busy_tables: Mutex::new(Vec::new()),
             rotating: Mutex::new(()),
             settled: Mutex::new(None),
@@ -143,7 +154,7 @@ impl Family {
     }
 
     /// What readers see now. Cheap; for use within one call.
-    pub(crate) fn load(&self) -> arc_swap::Guard<Arc<SuperVersion>> {
+    pub(crate) fn load(&self) -> Loaded {
         self.current.load()
     }
 
@@ -163,6 +174,29 @@ impl Family {
     pub(crate) fn is_dropped(&self) -> bool {
         // Acquire: pairs with `set_dropped`.
         self.dropped.load(Ordering::Acquire)
+    }
+
+    /// True while its comparator is missing: nothing in it can be read or written.
+    pub(crate) fn is_deferred(&self) -> bool {
+        // Acquire: pairs with `undefer`, so that the tables are there.
+        self.is_deferred.load(Ordering::Acquire)
+    }
+
+    /// What it waits with, while it is deferred.
+    pub(crate) fn deferred(&self) -> Option<Deferred> {
+        self.deferred.lock().clone()
+    }
+
+    pub(crate) fn defer(&self, deferred: Deferred) {
+        *self.deferred.lock() = Some(deferred);
+        self.is_deferred.store(true, Ordering::Release);
+    }
+
+    /// It can be used from now on.
+    pub(crate) fn undefer(&self) {
+        // Release: pairs with `is_deferred`.
+        self.is_deferred.store(false, Ordering::Release);
+        *self.deferred.lock() = None;
     }
 
     pub(crate) fn set_dropped(&self) {

@@ -277,11 +277,11 @@ impl Pipeline {
             return Ok(None);
         };
         let places = Places::note(writes, validation);
-        let last = if validation.has_reads() || writes.op_count() >= limits::RUN_ENTRIES_MIN {
-            self.order.lock().last_sequence()
-        } else {
+        let last = if places.is_empty() && writes.op_count() < limits::RUN_ENTRIES_MIN {
             // Saves the lock; the second step then looks at a few commits more.
             self.order.visible()
+        } else {
+            self.order.lock().last_sequence()
         };
         validate::check(writes, (places, last), validation, before).map(Some)
     }

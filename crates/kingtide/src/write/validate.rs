@@ -32,13 +32,12 @@ use kingtide_collections::{EntryOffset, Memtable, MemtableEntry};
 use super::write_set::{Section, WriteSet};
 use crate::{
     error::{Conflict, ConflictAccess, Error, Result},
-    family::{Family, SuperVersion},
+    family::{Family, Loaded, SuperVersion},
     memtable::Memory,
     read::{
         newer::{NewerInTables, deleted_in_ranges, meets, newer_in_ranges},
         read_set::{FamilyReads, KeyRange, ReadSet},
     },
-    version::Version,
 };
 
 /// Single reads of a family up to this many are looked up in step 2 like writes.
@@ -63,11 +62,6 @@ pub(crate) struct Validation<'a> {
 }
 
 impl<'a> Validation<'a> {
-    /// True when what arrives must be looked at in order, for which step 1 needs the commit lock once.
-    pub(super) fn has_reads(&self) -> bool {
-        self.reads.is_some()
-    }
-
     fn families(&self) -> impl Iterator<Item = &'a FamilyReads> + use<'a> {
         self.reads.into_iter().flat_map(ReadSet::families)
     }
@@ -80,11 +74,16 @@ type Place = (Arc<Memory>, EntryOffset);
 pub(super) struct Places {
     /// One for each family that was read.
     reads: Vec<Place>,
-    /// For each section of the writes with range deletes.
+    /// One for each section of the writes that deletes ranges; empty when none does.
     writes: Vec<Option<Place>>,
 }
 
 impl Places {
+    /// True when nothing was noted: then step 1 does not need the commit lock.
+    pub(super) fn is_empty(&self) -> bool {
+        self.reads.is_empty() && self.writes.is_empty()
+    }
+
     /// Notes the places. Before step 1 the commit lock must be taken once.
     pub(super) fn note(writes: &WriteSet, validation: Validation<'_>) -> Self {
         let place = |family: &Family| {
@@ -98,10 +97,13 @@ impl Places {
                 .families()
                 .map(|reads| place(&reads.family))
                 .collect(),
-            writes: writes
-                .sections()
-                .map(|section| deletes_ranges(section).then(|| place(&section.family)))
-                .collect(),
+            writes: match writes.sections().any(deletes_ranges) {
+                false => Vec::new(),
+                true => writes
+                    .sections()
+                    .map(|section| deletes_ranges(section).then(|| place(&section.family)))
+                    .collect(),
+            },
         }
     }
 }
@@ -110,22 +112,22 @@ impl Places {
 pub(super) struct Checked<'a> {
     /// Every commit up to this one was looked at.
     through: SeqNo,
-    /// What was looked at, per section of the writes: of the first, and of the others.
-    first_writes: Option<CheckedWrites>,
-    other_writes: Vec<CheckedWrites>,
+    /// What was looked at, for the first section of the writes, which most often is the only one, and for the others.
+    first: Option<CheckedWrites>,
+    others: Vec<CheckedWrites>,
     /// The same for the reads.
     reads: Vec<CheckedReads<'a>>,
     returns: usize,
 }
 
 struct CheckedWrites {
-    version: Arc<Version>,
+    current: Loaded,
     /// For the range deletes, where there are any: as for the reads.
     place: Option<Place>,
 }
 
 struct CheckedReads<'a> {
-    version: Arc<Version>,
+    current: Loaded,
     /// Everything in older memtables was looked at, and everything in this one before the place.
     place: Place,
     /// Ascending and apart. The single keys too, when they are many.
@@ -142,8 +144,8 @@ pub(super) enum Recheck {
     Stale,
 }
 
-/// Step 1. `last` is a commit up to which all are applied, read after `places` were noted and before the call; with reads, it
-/// is the newest and was read under the commit lock. `before` is what an earlier step 1 of the same commit answered.
+/// Step 1. `last` is a commit up to which all are applied, read after `places` were noted and before the call; under the commit
+/// lock, if places were noted. `before` is what an earlier step 1 of the same commit answered.
 ///
 /// # Errors
 /// `Conflict` that names key and family; what reading tables answers.
@@ -155,14 +157,15 @@ pub(super) fn check<'a>(
 ) -> Result<Checked<'a>> {
     let mut checked = Checked {
         through: last,
-        first_writes: None,
-        other_writes: Vec::new(),
+        first: None,
+        others: Vec::new(),
         reads: Vec::new(),
         returns: before.map_or(0, |before| before.returns + 1),
     };
     if let Some(snapshot) = validation.snapshot {
-        for (section, place) in writes.sections().zip(places.writes) {
-            let current = section.family.load_full();
+        let mut places = places.writes.into_iter();
+        for section in writes.sections() {
+            let current = section.family.load();
             let keys = Keys {
                 family: &section.family,
                 since: snapshot,
@@ -183,13 +186,12 @@ pub(super) fn check<'a>(
                     looked,
                 )?;
             }
-            let looked_at = CheckedWrites {
-                version: Arc::clone(&current.version),
-                place: place.map(|place| place_in(&current, place)),
-            };
-            match checked.first_writes {
-                None => checked.first_writes = Some(looked_at),
-                Some(_) => checked.other_writes.push(looked_at),
+            let place = places.next().flatten();
+            let place = place.map(|place| place_in(&current, place));
+            let looked = CheckedWrites { current, place };
+            match checked.first {
+                None => checked.first = Some(looked),
+                Some(_) => checked.others.push(looked),
             }
         }
     }
@@ -205,7 +207,7 @@ fn check_reads<'a>(
     validation: Validation<'_>,
 ) -> Result<CheckedReads<'a>> {
     let family = &reads.family;
-    let current = family.load_full();
+    let current = family.load();
     let mut keys = Keys {
         family,
         since: SeqNo::MAX,
@@ -215,14 +217,15 @@ fn check_reads<'a>(
         keys.since = update.since;
         keys.check(update.key, update.hash, &current, validation.tables)?;
     }
-    let mut checked = CheckedReads {
-        version: Arc::clone(&current.version),
-        place: place_in(&current, place),
-        ranges: Vec::new(),
-        looks_up_points: reads.points().len() <= POINTS_LOOKED_UP_MAX,
-    };
+    let place = place_in(&current, place);
+    let looks_up_points = reads.points().len() <= POINTS_LOOKED_UP_MAX;
     let Some(snapshot) = validation.snapshot else {
-        return Ok(checked);
+        return Ok(CheckedReads {
+            current,
+            place,
+            ranges: Vec::new(),
+            looks_up_points,
+        });
     };
     let has_newer = reads.points().len() < KEYS_FEW || has_newer(&current, snapshot);
     if has_newer {
@@ -236,12 +239,15 @@ fn check_reads<'a>(
         let looked = (snapshot, validation.tables);
         check_ranges((family, ConflictAccess::Range), &current, &ranges, looked)?;
     }
-    checked.ranges = if checked.looks_up_points {
-        ranges
-    } else {
-        reads.merged_with_points()
-    };
-    Ok(checked)
+    Ok(CheckedReads {
+        current,
+        place,
+        ranges: match looks_up_points {
+            true => ranges,
+            false => reads.merged_with_points(),
+        },
+        looks_up_points,
+    })
 }
 
 /// Where step 2 begins in `current`: at the noted place, or at the start of a memtable that was put in place since.
@@ -323,10 +329,10 @@ pub(super) fn recheck(
     validation: Validation<'_>,
 ) -> Result<Recheck> {
     if let Some(snapshot) = validation.snapshot {
-        let looked_at = checked.first_writes.iter().chain(&checked.other_writes);
-        for (section, looked) in writes.sections().zip(looked_at) {
+        let looked = checked.first.iter().chain(&checked.others);
+        for (section, looked) in writes.sections().zip(looked) {
             let current = section.family.load();
-            if !Arc::ptr_eq(&current.version, &looked.version) {
+            if !Arc::ptr_eq(&current.version, &looked.current.version) {
                 return Ok(Recheck::Stale);
             }
             let keys = Keys {
@@ -348,7 +354,7 @@ pub(super) fn recheck(
     }
     for (reads, checked_reads) in validation.families().zip(&checked.reads) {
         let current = reads.family.load();
-        if !Arc::ptr_eq(&current.version, &checked_reads.version) {
+        if !Arc::ptr_eq(&current.version, &checked_reads.current.version) {
             return Ok(Recheck::Stale);
         }
         if arrived(&current, checked.through).next().is_none() {

@@ -116,7 +116,7 @@ fn bulk(number: usize, family: &'static str, values: usize) -> Step {
     Step::Commit((0..values).map(write).collect(), SyncMode::None)
 }
 
-/// Prepares, and both outcomes, in several modes.
+/// Transactions that are prepared and ended, before and after syncs.
 fn two_phases() -> Vec<Step> {
     vec![
         prepare("committed in mode none", &["a", "b", "c"]),
@@ -162,9 +162,9 @@ pub fn steps() -> Vec<Step> {
     steps.push(commit(14, &["b", "d"], 2, SyncMode::None));
     steps.push(Step::Rename("c", "e"));
     steps.push(commit(15, &["d", "e"], 2, INTERVAL));
+    steps.push(delete_range(("e", "key00", "Key12"), INTERVAL));
     steps.push(prepare("over openings", &["a", "e"]));
     steps.push(prepare("over one opening", &["d"]));
-    steps.push(delete_range(("e", "key00", "Key12"), INTERVAL));
     steps.push(Step::Reopen);
     steps.push(Step::CommitPrepared("over one opening", SyncMode::None));
     steps.push(commit(16, &["a", "d", "e"], 4, SyncMode::None));

@@ -10,6 +10,7 @@ use crate::{
     family::testing::{family, small},
     memtable::MemtableSource,
     read::newer::Answering,
+    version::Version,
 };
 
 /// Puts `key` as commit `sequence`.

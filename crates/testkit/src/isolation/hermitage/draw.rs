@@ -63,12 +63,12 @@ fn script(number: usize, random: &mut Random) -> Vec<Step> {
         };
         steps.push(step);
     }
-    let is_rolled_back = random.one_in(20);
-    steps.push(if is_rolled_back {
-        Step::Rollback
-    } else {
-        Step::Commit
-    });
+    match random.below(20) {
+        0 => steps.push(Step::Rollback),
+        1 => steps.extend([Step::Prepare, Step::Refuse]),
+        2..6 => steps.extend([Step::Prepare, Step::Finish]),
+        _ => steps.push(Step::Commit),
+    }
     steps
 }
 

@@ -15,7 +15,7 @@ use kingtide_env::MemoryEnv;
 
 use super::{
     interleavings::Interleavings,
-    oracle::{Expected, Oracle, Verdict},
+    oracle::{Expected, Oracle},
     scenario::{Answer, KeyRange, Outcome, Scenario, Step, parse_script, parse_state},
     scenarios::SCENARIOS,
 };
@@ -230,7 +230,40 @@ struct Slot {
     is_positioned: bool,
 }
 
+/// The name of a prepared transaction.
+fn xid_of(lane: usize, number: usize) -> [u8; 5] {
+    key_of(lane, number as u8)
+}
+
+/// Compares what a commit answered with what it must answer; false when it is a conflict.
+fn succeeds<T>(outcome: kingtide::Result<T>, is_refused: bool) -> Checked<bool> {
+    match outcome {
+        Ok(_) => {
+            ensure(!is_refused, || {
+                "it succeeded and should be a conflict".to_owned()
+            })?;
+            Ok(true)
+        }
+        Err(error) if error.kind() == ErrorKind::Conflict => {
+            ensure(is_refused, || {
+                format!("a conflict without a cause: {error}")
+            })?;
+            Ok(false)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 impl Slot {
+    /// Takes the open transaction, and the oracle's; they end.
+    fn take(&mut self) -> Checked<(Transaction, Expected)> {
+        let slot = std::mem::take(self);
+        match (slot.transaction, slot.expected) {
+            (Some(transaction), Some(expected)) => Ok((transaction, expected)),
+            _ => Err(Violation::new("a script that ends what it did not begin")),
+        }
+    }
+
     /// The open transaction, and the oracle's.
     fn open(&mut self) -> Checked<(&mut Transaction, &mut Expected)> {
         match (&mut self.transaction, &mut self.expected) {
@@ -340,8 +373,10 @@ impl Bench<'_> {
             Step::Set(key, value) => self.set(lane, number, (*key, *value))?,
             Step::Commit => self.commit(lane, number)?,
             Step::Rollback => self.roll_back(lane, number)?,
+            Step::Prepare => self.prepare(lane, number)?,
+            Step::Finish | Step::Refuse => self.end(lane, number, *step == Step::Finish)?,
             Step::Put(..) | Step::Delete(_) | Step::Clear(_) => self.write(lane, number, step)?,
-            Step::Open(_) | Step::Save | Step::Undo => self.prepare(lane, number, step)?,
+            Step::Open(_) | Step::Save | Step::Undo => self.set_mark(lane, number, step)?,
             _ => self.read(lane, number, step)?,
         };
         lane.answers.push(answer);
@@ -363,40 +398,56 @@ impl Bench<'_> {
     }
 
     fn set(&self, lane: &mut Lane, number: usize, (key, value): (u8, i64)) -> Checked<String> {
-        self.db
-            .put(self.family, &key_of(lane.index, key), &value.to_le_bytes())?;
+        let is_refused = lane.oracle.refuses_write(key);
+        let place = key_of(lane.index, key);
+        let outcome = self.db.put(self.family, &place, &value.to_le_bytes());
+        if !succeeds(outcome, is_refused)? {
+            return Ok("conflict".to_owned());
+        }
         lane.oracle.set(key, value);
         lane.note_commit(number);
         Ok("committed".to_owned())
     }
 
     fn commit(&self, lane: &mut Lane, number: usize) -> Checked<String> {
-        let slot = std::mem::take(&mut lane.slots[number]);
-        let (Some(mut transaction), Some(expected)) = (slot.transaction, slot.expected) else {
-            return Err(Violation::new(
-                "a script that commits what it did not begin",
-            ));
-        };
-        let verdict = lane.oracle.verdict(&expected);
-        match transaction.commit() {
-            Ok(_) => {
-                ensure(verdict != Verdict::Conflicts, || {
-                    "the commit succeeded and should be a conflict".to_owned()
-                })?;
-                if expected.has_writes() {
-                    lane.oracle.apply(&expected);
-                }
-                lane.note_commit(number);
-                Ok("committed".to_owned())
-            }
-            Err(error) if error.kind() == ErrorKind::Conflict => {
-                ensure(verdict != Verdict::Commits, || {
-                    "the commit is a conflict without a cause".to_owned()
-                })?;
-                Ok("conflict".to_owned())
-            }
-            Err(error) => Err(error.into()),
+        let (mut transaction, expected) = lane.slots[number].take()?;
+        let is_refused = lane.oracle.refuses_commit(&expected);
+        if !succeeds(transaction.commit(), is_refused)? {
+            return Ok("conflict".to_owned());
         }
+        if expected.has_writes() {
+            lane.oracle.apply(&expected);
+        }
+        lane.note_commit(number);
+        Ok("committed".to_owned())
+    }
+
+    fn prepare(&self, lane: &mut Lane, number: usize) -> Checked<String> {
+        let (mut transaction, expected) = lane.slots[number].take()?;
+        let is_refused = lane.oracle.refuses_prepare(&expected);
+        if !succeeds(transaction.prepare(&xid_of(lane.index, number)), is_refused)? {
+            return Ok("conflict".to_owned());
+        }
+        lane.oracle.prepare(number, expected);
+        Ok("prepared".to_owned())
+    }
+
+    /// The second phase, if the first succeeded.
+    fn end(&self, lane: &mut Lane, number: usize, is_commit: bool) -> Checked<String> {
+        let Some(expected) = lane.oracle.end(number) else {
+            return Ok("was not prepared".to_owned());
+        };
+        let xid = xid_of(lane.index, number);
+        if !is_commit {
+            self.db.rollback_prepared(&xid)?;
+            return Ok(String::new());
+        }
+        self.db.commit_prepared(&xid)?;
+        if expected.has_writes() {
+            lane.oracle.apply(&expected);
+        }
+        lane.note_commit(number);
+        Ok("committed".to_owned())
     }
 
     fn roll_back(&self, lane: &mut Lane, number: usize) -> Checked<String> {
@@ -430,7 +481,7 @@ impl Bench<'_> {
     }
 
     /// Steps that neither read nor write.
-    fn prepare(&self, lane: &mut Lane, number: usize, step: &Step) -> Checked<String> {
+    fn set_mark(&self, lane: &mut Lane, number: usize, step: &Step) -> Checked<String> {
         let slot = &mut lane.slots[number];
         let (transaction, expected) = slot.open()?;
         match step {

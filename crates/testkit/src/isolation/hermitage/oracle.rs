@@ -14,8 +14,11 @@
 //!
 //! A deletion of a range writes all keys of the range, those too that are not there.
 //!
-//! A conflict without such a cause is wrong as well. One thing is left open: how far beyond the entry where it stopped an
-//! iterator counts as having read, so there a conflict with anything within the iterator's bounds is accepted.
+//! A transaction that is prepared was checked like one that commits, and keeps what was protected locked until it ends:
+//! what it wrote or read for update against everybody's writes and reads for update and against others that prepare and
+//! have read it, what it read against writes alone.
+//!
+//! A conflict without such a cause is wrong as well.
 
 use std::collections::BTreeMap;
 
@@ -30,17 +33,8 @@ type Write = (u8, Option<i64>);
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
     commits: Vec<Vec<Write>>,
-}
-
-/// What a commit must answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It succeeds.
-    Commits,
-    /// It is a conflict.
-    Conflicts,
-    /// Both are right.
-    Either,
+    /// Transactions that are prepared, by number.
+    prepared: BTreeMap<usize, Expected>,
 }
 
 /// A transaction of the oracle.
@@ -55,8 +49,6 @@ pub struct Expected {
     locked: Vec<(u8, usize)>,
     found: Vec<u8>,
     ranges: Vec<KeyRange>,
-    /// Bounds of iterators that stopped short.
-    doubtful: Vec<KeyRange>,
     iter: Option<Walk>,
 }
 
@@ -77,6 +69,7 @@ impl Oracle {
         let writes = state.iter().map(|(key, value)| (*key, Some(*value)));
         Self {
             commits: vec![writes.collect()],
+            prepared: BTreeMap::new(),
         }
     }
 
@@ -92,7 +85,6 @@ impl Oracle {
             locked: Vec::new(),
             found: Vec::new(),
             ranges: Vec::new(),
-            doubtful: Vec::new(),
             iter: None,
         }
     }
@@ -126,43 +118,84 @@ impl Oracle {
         state
     }
 
-    /// What the commit of `transaction` must answer.
+    /// True when the commit of `transaction` must be a conflict; nothing else may be one.
     #[must_use]
-    pub fn verdict(&self, transaction: &Expected) -> Verdict {
-        let level = transaction.level;
-        let is_taken = |(key, view): &(u8, usize)| {
-            self.commits[*view..]
-                .iter()
-                .flatten()
-                .any(|(written, _)| written == key)
-        };
+    pub fn refuses_commit(&self, transaction: &Expected) -> bool {
+        self.has_changed(transaction)
+            || self.prepared.values().any(|prepared| {
+                transaction
+                    .owned()
+                    .any(|key| prepared.owns(key) || prepared.relies_on(key))
+            })
+    }
+
+    /// True when preparing `transaction` must be a conflict.
+    #[must_use]
+    pub fn refuses_prepare(&self, transaction: &Expected) -> bool {
+        self.refuses_commit(transaction)
+            || self.prepared.values().any(|prepared| {
+                transaction.is_checked() && prepared.owned().any(|key| transaction.relies_on(key))
+            })
+    }
+
+    /// True when a write of its own of `key` must be a conflict.
+    #[must_use]
+    pub fn refuses_write(&self, key: u8) -> bool {
+        let mut prepared = self.prepared.values();
+        prepared.any(|prepared| prepared.owns(key) || prepared.relies_on(key))
+    }
+
+    /// Keeps a transaction until it ends.
+    pub fn prepare(&mut self, number: usize, mut transaction: Expected) {
+        if !transaction.is_checked() {
+            // One that only read locks nothing.
+            transaction.found.clear();
+            transaction.ranges.clear();
+        }
+        self.prepared.insert(number, transaction);
+    }
+
+    /// The transaction that was prepared as `number` ends.
+    pub fn end(&mut self, number: usize) -> Option<Expected> {
+        self.prepared.remove(&number)
+    }
+
+    /// True when a commit since the view of `transaction` wrote what it relies on.
+    fn has_changed(&self, transaction: &Expected) -> bool {
+        let written = |view: usize| self.commits[view..].iter().flatten().map(|write| write.0);
+        let is_taken = |(key, view): &(u8, usize)| written(*view).any(|other| other == *key);
         if transaction.locked.iter().any(is_taken) {
-            return Verdict::Conflicts;
+            return true;
         }
-        if !level.has_one_view() || !transaction.is_checked() {
-            return Verdict::Commits;
+        if !transaction.level.has_one_view() || !transaction.is_checked() {
+            return false;
         }
-        let is_serializable = level == IsolationLevel::Serializable;
-        let is_protected = |key: u8| {
-            transaction.writes.contains_key(&key)
-                || (level == IsolationLevel::RepeatableRead && transaction.found.contains(&key))
-                || (is_serializable && transaction.ranges.iter().any(|range| range.contains(key)))
-        };
-        let is_doubtful = |key: u8| {
-            is_serializable && transaction.doubtful.iter().any(|range| range.contains(key))
-        };
-        let since = || self.commits[transaction.view..].iter().flatten();
-        if since().any(|(key, _)| is_protected(*key)) {
-            Verdict::Conflicts
-        } else if since().any(|(key, _)| is_doubtful(*key)) {
-            Verdict::Either
-        } else {
-            Verdict::Commits
-        }
+        let is_protected =
+            |key| transaction.writes.contains_key(&key) || transaction.relies_on(key);
+        written(transaction.view).any(is_protected)
     }
 }
 
 impl Expected {
+    /// The keys written and read for update.
+    fn owned(&self) -> impl Iterator<Item = u8> {
+        let locked = self.locked.iter().map(|(key, _)| *key);
+        self.writes.keys().copied().chain(locked)
+    }
+
+    fn owns(&self, key: u8) -> bool {
+        self.owned().any(|other| other == key)
+    }
+
+    /// True when its level protects a read of `key`.
+    fn relies_on(&self, key: u8) -> bool {
+        match self.level {
+            IsolationLevel::RepeatableRead => self.found.contains(&key),
+            IsolationLevel::Serializable => self.ranges.iter().any(|range| range.contains(key)),
+            _ => false,
+        }
+    }
+
     /// What the transaction sees now: its view, its own writes over it.
     fn sees(&self, oracle: &Oracle) -> BTreeMap<u8, i64> {
         let view = if self.level.has_one_view() {
@@ -263,7 +296,6 @@ impl Expected {
             walk.next += 1;
         }
         self.ranges.push(read);
-        self.doubtful.push(walk.bounds);
         Answer::Entry(entry)
     }
 
@@ -325,7 +357,8 @@ impl Expected {
     }
 
     /// True when a commit has something to check or to write: keys read for update count.
-    fn is_checked(&self) -> bool {
+    #[must_use]
+    pub fn is_checked(&self) -> bool {
         !self.writes.is_empty() || !self.locked.is_empty()
     }
 }

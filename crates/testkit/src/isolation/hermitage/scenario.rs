@@ -13,6 +13,7 @@
 //! | `lock x` | reads a key for update |
 //! | `peek x` | reads a key without having it remembered |
 //! | `save`, `undo` | makes a savepoint; takes back what was written since |
+//! | `prepare`, then `finish` or `refuse` | the two phases: the transaction is prepared, then committed or rolled back |
 //! | `set x 5` | a transaction of its own: begins, writes, commits |
 //!
 //! Keys are single letters and values are numbers.
@@ -52,6 +53,12 @@ pub enum Step {
     Save,
     /// Goes back to the savepoint.
     Undo,
+    /// Prepares the transaction.
+    Prepare,
+    /// Commits what was prepared, if it was.
+    Finish,
+    /// Rolls back what was prepared, if it was.
+    Refuse,
     /// Commits.
     Commit,
     /// Rolls back.
@@ -107,6 +114,9 @@ impl fmt::Display for Step {
             Self::Peek(key) => write!(f, "peek {}", *key as char),
             Self::Save => write!(f, "save"),
             Self::Undo => write!(f, "undo"),
+            Self::Prepare => write!(f, "prepare"),
+            Self::Finish => write!(f, "finish"),
+            Self::Refuse => write!(f, "refuse"),
             Self::Commit => write!(f, "commit"),
             Self::Rollback => write!(f, "rollback"),
             Self::Set(key, value) => write!(f, "set {} {value}", *key as char),
@@ -155,6 +165,9 @@ fn parse_step(text: &str) -> Step {
         ["peek", key] => Step::Peek(parse_key(key)),
         ["save"] => Step::Save,
         ["undo"] => Step::Undo,
+        ["prepare"] => Step::Prepare,
+        ["finish"] => Step::Finish,
+        ["refuse"] => Step::Refuse,
         ["commit"] => Step::Commit,
         ["rollback"] => Step::Rollback,
         ["set", key, value] => Step::Set(parse_key(key), parse_number(value)),

@@ -295,6 +295,29 @@ pub static SCENARIOS: &[Scenario] = &[
         anomaly: |it| both_lost(it, |number| it.saw(number, 0, b'x') == Some(10)),
     },
     Scenario {
+        name: "lost update, two phases",
+        column: Column::P4,
+        setup: "x=10",
+        scripts: &[
+            "begin; get x; put x x+1; prepare; finish",
+            "begin; get x; put x x+1; commit",
+        ],
+        anomaly: |it| both_lost(it, |number| it.saw(number, 0, b'x') == Some(10)),
+    },
+    Scenario {
+        name: "read skew, two phases",
+        column: Column::GSingle,
+        setup: "x=10 y=20",
+        scripts: &[
+            "begin; get x; get y; commit",
+            "begin; put x 11; put y 21; prepare; finish",
+        ],
+        anomaly: |it| {
+            let is_skewed = it.saw(FIRST, 0, b'x')? + 10 != it.saw(FIRST, 1, b'y')?;
+            is_skewed.then_some(FIRST)
+        },
+    },
+    Scenario {
         name: "lost insert, points",
         column: Column::P4,
         setup: "",
@@ -462,6 +485,20 @@ pub static SCENARIOS: &[Scenario] = &[
         },
     },
     Scenario {
+        name: "write skew, two phases",
+        column: Column::G2Item,
+        setup: "x=10 y=20",
+        scripts: &[
+            "begin; get x; get y; put x 11; prepare; finish",
+            "begin; get x; get y; put y 21; commit",
+        ],
+        anomaly: |it| {
+            let is_old =
+                |number| it.saw(number, 0, b'x') == Some(10) && it.saw(number, 1, b'y') == Some(20);
+            both_lost(it, is_old)
+        },
+    },
+    Scenario {
         name: "write skew, circle of three",
         column: Column::G2Item,
         setup: "x=0 y=0 z=0",
@@ -566,6 +603,16 @@ pub static SCENARIOS: &[Scenario] = &[
             };
             both_lost(it, saw_only)
         },
+    },
+    Scenario {
+        name: "predicate write skew, two phases",
+        column: Column::G2,
+        setup: "",
+        scripts: &[
+            "begin; scan a..d; put a 1; prepare; finish",
+            "begin; scan a..d; put b 1; prepare; finish",
+        ],
+        anomaly: |it| both_lost(it, |number| is_empty(it, number)),
     },
     Scenario {
         name: "predicate write skew, savepoint",

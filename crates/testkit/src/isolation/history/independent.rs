@@ -8,13 +8,13 @@
 use std::collections::HashMap;
 
 use adya::{
-    History, Opts, Valid, Workload,
+    History, Opts, Report, Valid, Workload,
     history::{Mop, Op, OpType, ReadValue, Scalar},
 };
 use kingtide::IsolationLevel;
 
 use super::record::{Ending, Log, Number, Operation, Part, Record, Window};
-use crate::violation::{Checked, ensure};
+use crate::violation::{Checked, Violation};
 
 /// The models of the checker that a level must satisfy.
 const fn models(level: IsolationLevel) -> &'static [&'static str] {
@@ -28,41 +28,46 @@ const fn models(level: IsolationLevel) -> &'static [&'static str] {
     }
 }
 
-/// Shows the window to the other checker; answers how many transactions it judged.
+/// Shows the window to the other checker; answers how many transactions it judged: none when it gave up.
 ///
 /// # Errors
 /// The anomalies that it found.
 pub fn check(window: &Window, level: IsolationLevel) -> Checked<u64> {
-    let found = anomalies(window, models(level));
-    ensure(found.is_empty(), || {
-        format!("adya finds {}", found.join("\n"))
-    })?;
-    Ok(window.log.records.len() as u64)
+    let report = judge(window, models(level));
+    match report.valid {
+        Valid::True => Ok(window.log.records.len() as u64),
+        Valid::Unknown => Ok(0),
+        Valid::False => {
+            let found = explain(&report).join("\n");
+            Err(Violation::new(format!("adya finds {found}")))
+        }
+    }
+}
+
+fn judge(window: &Window, models: &[&str]) -> Report {
+    let (history, order) = convert(window);
+    let options = Opts {
+        models: models.iter().map(|model| (*model).to_owned()).collect(),
+        transaction_order: Some(order),
+        ..Opts::default()
+    };
+    adya::check(&history, Workload::RwRegister, &options)
+}
+
+/// The kinds of the anomalies, each with the first one explained.
+fn explain(report: &Report) -> Vec<String> {
+    let explain = |(kind, anomalies): (&String, &Vec<adya::Anomaly>)| {
+        let first = anomalies.first();
+        let text = first.map_or("", |anomaly| anomaly.explanation.as_str());
+        format!("{kind}: {text}")
+    };
+    report.anomalies.iter().map(explain).collect()
 }
 
 /// The anomalies that the other checker finds in a window that should satisfy `models`.
-#[must_use]
+#[cfg(test)]
 pub fn anomalies(window: &Window, models: &[&str]) -> Vec<String> {
-    let (history, order) = convert(window);
-    let report = adya::check(
-        &history,
-        Workload::RwRegister,
-        &Opts {
-            models: models.iter().map(|model| (*model).to_owned()).collect(),
-            transaction_order: Some(order),
-            ..Opts::default()
-        },
-    );
-    if report.valid == Valid::True {
-        return Vec::new();
-    }
-    let explain = |(kind, anomalies): (&String, &Vec<adya::Anomaly>)| {
-        let first = anomalies
-            .first()
-            .map_or("", |anomaly| anomaly.explanation.as_str());
-        format!("{kind}: {first}")
-    };
-    report.anomalies.iter().map(explain).collect()
+    explain(&judge(window, models))
 }
 
 /// The history, and the place of each commit by the index of its completion.
