@@ -154,9 +154,11 @@ typedef struct {
     /* Is told what happens, until the database is closed; NULL for nobody. */
     kt_event_fn event_fn;
     void *event_ctx;
+    /* Bytes that one transaction may hold (TDB_ERR_MEMORY_LIMIT); 0: the most, 3 GiB. */
+    size_t transaction_bytes_max;
 } kt_open_options_t;
 
-#define KT_OPEN_OPTIONS_INIT {sizeof(kt_open_options_t), NULL, 0, 0, 0, NULL, NULL}
+#define KT_OPEN_OPTIONS_INIT {sizeof(kt_open_options_t), NULL, 0, 0, 0, NULL, NULL, 0}
 
 /*
  * As tidesdb_open(), with options; NULL is the defaults. Comparators: TDB_ERR_INVALID_ARGS as

@@ -4,8 +4,8 @@ use std::{
     ffi::{c_int, c_void},
     ptr,
     sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicPtr, Ordering},
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicPtr, Ordering},
     },
 };
 
@@ -33,13 +33,7 @@ const SYSTEM: Allocator = Allocator {
 
 /// The one in force; null for the system's. What it points to lives for ever: a reader may be slow.
 static ALLOCATOR: AtomicPtr<Allocator> = AtomicPtr::new(ptr::null_mut());
-static IS_INITIALISED: Mutex<bool> = Mutex::new(false);
-
-fn initialised() -> MutexGuard<'static, bool> {
-    IS_INITIALISED
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-}
+static IS_INITIALISED: AtomicBool = AtomicBool::new(false);
 
 #[inline]
 fn allocator() -> Allocator {
@@ -49,7 +43,7 @@ fn allocator() -> Allocator {
     unsafe { given.as_ref() }.copied().unwrap_or(SYSTEM)
 }
 
-/// Called with the lock of [`IS_INITIALISED`] held. Every allocator that was ever given is kept, once.
+/// Every allocator that was ever given is kept, once.
 fn set_allocator(given: Option<Allocator>) {
     static KNOWN: Mutex<Vec<&'static Allocator>> = Mutex::new(Vec::new());
     let pointer = given.map_or(ptr::null(), |given| {
@@ -71,7 +65,7 @@ fn set_allocator(given: Option<Allocator>) {
 
 /// What `open` does first: takes the C allocator unless one was given.
 pub(crate) fn initialise_by_itself() {
-    *initialised() = true;
+    IS_INITIALISED.store(true, Ordering::Relaxed);
 }
 
 /// Chooses the allocator of what is handed to callers.
@@ -92,8 +86,7 @@ pub extern "C" fn tidesdb_init(
                 ));
             }
         };
-        let mut is_initialised = initialised();
-        if *is_initialised {
+        if IS_INITIALISED.swap(true, Ordering::Relaxed) {
             return Err(Failure {
                 message: "already initialised: call tidesdb_finalize first".into(),
                 kind: crate::border::kind::ALREADY_EXISTS,
@@ -101,7 +94,6 @@ pub extern "C" fn tidesdb_init(
                 conflict: None,
             });
         }
-        *is_initialised = true;
         set_allocator(given);
         Ok(())
     })
@@ -111,9 +103,8 @@ pub extern "C" fn tidesdb_init(
 #[unsafe(no_mangle)]
 pub extern "C" fn tidesdb_finalize() {
     let _ = answer(|| {
-        let mut is_initialised = initialised();
-        *is_initialised = false;
         set_allocator(None);
+        IS_INITIALISED.store(false, Ordering::Relaxed);
         Ok(())
     });
 }

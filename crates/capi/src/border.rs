@@ -365,3 +365,6 @@ pub(crate) fn not_in_hook() -> Outcome<()> {
 pub(crate) fn not_in_callback() -> Outcome<()> {
     refuse_inside(&CALLBACKS)
 }
+
+#[cfg(test)]
+mod tests;

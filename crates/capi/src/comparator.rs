@@ -120,10 +120,9 @@ pub extern "C" fn tidesdb_register_comparator(
                 order.name
             )));
         }
-        Err(Failure::new(
-            code::UNKNOWN,
-            "orders cannot be registered after the open yet: use kt_open",
-        ))
+        database.db.register_comparator(Arc::clone(&order) as _)?;
+        lock(&database.comparators).push(order);
+        Ok(())
     })
 }
 

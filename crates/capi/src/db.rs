@@ -80,6 +80,7 @@ pub(crate) fn open(
         options.listener = Some(Arc::new(teller));
     }
     options.log = log_options;
+    options.defer_missing_comparators = true;
     options.comparators = extras
         .comparators
         .iter()

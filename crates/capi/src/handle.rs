@@ -106,8 +106,8 @@ pub(crate) fn epoch() -> u32 {
     EPOCH.load(Ordering::Relaxed)
 }
 
-/// One lock per kind, around its free list. Spun on, because it is held for a few instructions, and because the fork
-/// handlers must be able to take and release it.
+/// One lock per kind, around its free list, and others for what has no kind. Spun on, because they are held for a few
+/// instructions, and because the fork handlers must be able to take and release them.
 static LOCKS: [AtomicBool; 8] = [const { AtomicBool::new(false) }; 8];
 
 fn spin_lock(lock: &AtomicBool) {
@@ -122,6 +122,40 @@ fn spin_lock(lock: &AtomicBool) {
         } else {
             hint::spin_loop();
         }
+    }
+}
+
+/// The lock of what lines are written to; see `log`.
+pub(crate) const LOG_LOCK: usize = 6;
+
+/// Something that is looked at for a few instructions, by one thread at a time, and never left locked in a child of
+/// `fork`.
+pub(crate) struct SpinCell<T> {
+    lock: usize,
+    content: UnsafeCell<T>,
+}
+
+// SAFETY: the content is touched under the lock only.
+unsafe impl<T: Send> Sync for SpinCell<T> {}
+
+impl<T> SpinCell<T> {
+    /// Guarded by the lock of that number.
+    pub(crate) const fn new(lock: usize, content: T) -> Self {
+        assert!(lock < LOCKS.len());
+        Self {
+            lock,
+            content: UnsafeCell::new(content),
+        }
+    }
+
+    /// Does something with the content. `action` is short, does not panic, and uses no other cell.
+    pub(crate) fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
+        let lock = &LOCKS[self.lock];
+        spin_lock(lock);
+        // SAFETY: the lock is held, and `action` does not come back here.
+        let result = action(unsafe { &mut *self.content.get() });
+        lock.store(false, Ordering::Release);
+        result
     }
 }
 
@@ -149,11 +183,10 @@ struct Free {
 pub(crate) struct Table<T> {
     kind: u64,
     chunks: [AtomicPtr<Chunk<T>>; CHUNKS],
-    free: UnsafeCell<Free>,
+    free: SpinCell<Free>,
 }
 
-// SAFETY: `free` is touched under the lock of the kind only; an object by one thread at a time (held), or as a shared
-// reference while pins keep it, and `share` asks for `Sync`.
+// SAFETY: an object is touched by one thread at a time (held), or as a shared reference while pins keep it, and `share` asks for `Sync`.
 unsafe impl<T: Send> Sync for Table<T> {}
 
 impl<T: Send + 'static> Table<T> {
@@ -163,21 +196,15 @@ impl<T: Send + 'static> Table<T> {
         Self {
             kind,
             chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
-            free: UnsafeCell::new(Free {
-                slots: Vec::new(),
-                resting: Vec::new(),
-                used: 0,
-            }),
+            free: SpinCell::new(
+                kind as usize,
+                Free {
+                    slots: Vec::new(),
+                    resting: Vec::new(),
+                    used: 0,
+                },
+            ),
         }
-    }
-
-    fn with_free<R>(&self, action: impl FnOnce(&mut Free) -> R) -> R {
-        let lock = &LOCKS[self.kind as usize];
-        spin_lock(lock);
-        // SAFETY: the lock is held, and `action` does not come back here.
-        let result = action(unsafe { &mut *self.free.get() });
-        lock.store(false, Ordering::Release);
-        result
     }
 
     /// The slot of that number, if its chunk was ever made.
@@ -217,7 +244,7 @@ impl<T: Send + 'static> Table<T> {
     /// Takes an object in; `None` when this kind has 262,144 live ones.
     pub(crate) fn insert(&self, object: T) -> Option<u64> {
         register_at_fork();
-        let index = self.with_free(|free| {
+        let index = self.free.with(|free| {
             free.slots.pop().or_else(|| {
                 if u64::from(free.used) <= SLOT_MASK {
                     free.used += 1;
@@ -395,7 +422,7 @@ impl<T: Send + 'static> Table<T> {
         // Release: the next user of the slot finds it empty.
         slot.word
             .store(next << WORD_GENERATION_SHIFT, Ordering::Release);
-        self.with_free(|free| {
+        self.free.with(|free| {
             if is_used_up {
                 free.resting.push(index);
             } else {

@@ -4,14 +4,16 @@
 use std::{
     ffi::{c_char, c_int},
     io::Write as _,
-    sync::{Arc, Mutex, Weak},
+    mem,
+    sync::{Arc, Weak},
 };
 
 use kingtide::{LogLevel, LogOptions};
 
 use crate::{
     border::{Failure, Outcome, answer},
-    objects::{Database, lock},
+    handle::{LOG_LOCK, SpinCell},
+    objects::Database,
     pointer::{PATH_BYTES_MAX, Text},
     types::Config,
 };
@@ -22,10 +24,13 @@ struct Target {
     database: Weak<Database>,
 }
 
-static TARGET: Mutex<Target> = Mutex::new(Target {
-    level: LogLevel::Info,
-    database: Weak::new(),
-});
+static TARGET: SpinCell<Target> = SpinCell::new(
+    LOG_LOCK,
+    Target {
+        level: LogLevel::Info,
+        database: Weak::new(),
+    },
+);
 
 /// The level of that number.
 ///
@@ -71,23 +76,23 @@ pub(crate) fn options(config: &Config) -> Outcome<(LogOptions, Option<LogLevel>)
 
 /// Sends lines to standard error from that level on; until the next open.
 pub(crate) fn aim_at_standard_error(level: LogLevel) {
-    *lock(&TARGET) = Target {
+    let aimed = Target {
         level,
         database: Weak::new(),
     };
+    // The one before is dropped behind the lock.
+    let _before = TARGET.with(|target| mem::replace(target, aimed));
 }
 
 /// Sends lines to a database that was opened.
 pub(crate) fn aim_at(database: &Arc<Database>) {
-    lock(&TARGET).database = Arc::downgrade(database);
+    let aimed = Arc::downgrade(database);
+    let _before = TARGET.with(|target| mem::replace(&mut target.database, aimed));
 }
 
 /// Writes a line of this library.
 pub(crate) fn write(level: LogLevel, text: &str) {
-    let (limit, database) = {
-        let target = lock(&TARGET);
-        (target.level, target.database.upgrade())
-    };
+    let (limit, database) = TARGET.with(|target| (target.level, target.database.upgrade()));
     match database {
         Some(database) if database.check_open().is_ok() => database.db.log(level, text),
         _ if level >= limit => {

@@ -193,6 +193,11 @@ fn maintenance_and_statistics() {
 }
 
 #[test]
+fn failures_of_the_world() {
+    check_program("failures.c");
+}
+
+#[test]
 fn settings_in_files() {
     check_program("ini.c");
 }

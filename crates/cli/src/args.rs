@@ -70,6 +70,8 @@ pub(crate) enum Command {
     Compact(CompactArgs),
     /// Write everything in memory to tables and compact all families, or one
     Purge(Directory),
+    /// List the transactions that wait for the outcome of a two-phase commit, or give the outcome
+    Prepared(PreparedArgs),
     /// List the column families
     Families(Directory),
     /// Copy a TidesDB database through its own library, and compare the copy; an interrupted copy goes on
@@ -99,6 +101,38 @@ pub(crate) struct Directory {
     /// The database's directory
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct PreparedArgs {
+    #[command(flatten)]
+    pub(crate) at: Directory,
+    #[command(subcommand)]
+    pub(crate) action: Option<PreparedAction>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PreparedAction {
+    /// List them, which is also what happens without an action
+    List {
+        /// Print names in hexadecimal
+        #[arg(long)]
+        hex: bool,
+    },
+    /// Commit one
+    Commit(Xid),
+    /// Roll one back
+    Rollback(Xid),
+}
+
+/// The name of a prepared transaction.
+#[derive(Args, Debug)]
+pub(crate) struct Xid {
+    /// The name under which it was prepared
+    pub(crate) xid: OsString,
+    /// The name is in hexadecimal
+    #[arg(long)]
+    pub(crate) hex: bool,
 }
 
 #[derive(Args, Debug)]

@@ -14,6 +14,8 @@ pub(crate) enum Failure {
     Engine(kingtide::Error),
     /// The engine refused what this line of a script asked for.
     EngineAtLine(kingtide::Error, u64),
+    /// The engine refused, and what to do depends on the command.
+    EngineWithHint(kingtide::Error, &'static str),
     /// The arguments do not parse.
     Syntax(clap::Error),
     /// The arguments parse and make no sense together; what happened, what to do.
@@ -92,7 +94,9 @@ impl Failure {
 
     fn kind(&self) -> String {
         match self {
-            Self::Engine(error) | Self::EngineAtLine(error, _) => format!("{:?}", error.kind()),
+            Self::Engine(error) | Self::EngineAtLine(error, _) | Self::EngineWithHint(error, _) => {
+                format!("{:?}", error.kind())
+            }
             Self::Syntax(_) | Self::Usage(..) => "Usage".to_owned(),
             Self::KeyMissing | Self::KeyMissingToldAlready => "KeyMissing".to_owned(),
             Self::Io(..) => "Io".to_owned(),
@@ -107,7 +111,7 @@ impl Failure {
     /// What happened, in one line.
     pub(crate) fn message(&self) -> String {
         match self {
-            Self::Engine(error) => error.to_string(),
+            Self::Engine(error) | Self::EngineWithHint(error, _) => error.to_string(),
             Self::EngineAtLine(error, line) => format!("line {line}: {error}"),
             Self::Syntax(error) if is_command_missing(error) => "a command is missing".to_owned(),
             Self::Syntax(error) => {
@@ -136,7 +140,7 @@ impl Failure {
                 "`kingtide help` lists the commands"
             }
             Self::Syntax(_) => "`kingtide help COMMAND` lists the arguments",
-            Self::Usage(_, hint) => hint,
+            Self::Usage(_, hint) | Self::EngineWithHint(_, hint) => hint,
             Self::Malformed(_) => {
                 "mend the input, or pass --skip-bad (import) or --keep-going (shell) to go on"
             }

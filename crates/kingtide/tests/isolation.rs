@@ -488,6 +488,23 @@ fn savepoints_agree_with_a_stack_of_maps() {
     }
 }
 
+/// Goal: a family that was read and is gone at the commit is told of, as one that was written is.
+#[test]
+fn a_family_that_was_read_and_dropped_refuses_the_commit() {
+    let (db, family) = database();
+    let read = db.create_family("g", FamilyOptions::default()).unwrap();
+    db.put(&read, b"k", b"1").unwrap();
+    let mut transaction = db.begin_with(at(IsolationLevel::Serializable)).unwrap();
+    assert!(transaction.get(&read, b"k").unwrap().is_some());
+    transaction.put(&family, b"k", b"mine").unwrap();
+    db.put(&read, b"k", b"2").unwrap();
+    db.flush(&read).unwrap();
+    db.drop_family("g").unwrap();
+    refused(transaction.commit(), ErrorKind::NotFound);
+    assert!(value(&db, &family, b"k").is_none());
+    db.close().unwrap();
+}
+
 /// Goal: an iterator that is used after its transaction ended, or in a later life of it, adds nothing.
 #[test]
 fn an_iterator_of_an_ended_transaction_tracks_nothing() {

@@ -172,7 +172,7 @@ pub fn run(proof: &IsolationProof, threads: usize) -> Checked {
 pub fn run_ci(threads: usize) -> Checked {
     let proofs = [
         run_hermitage(&Extent::FULL, threads),
-        run_histories(1_000_000, 1, Some(30), threads),
+        run_histories(1_000_000, 1, Some(25), threads),
     ];
     proofs.into_iter().collect::<Checked>()?;
     WORKLOADS

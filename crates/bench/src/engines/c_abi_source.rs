@@ -134,8 +134,10 @@ impl ForeignDatabase {
         check("list the families", code)?;
         let mut found = Vec::new();
         for index in 0..usize::try_from(count).unwrap_or(0) {
-            // SAFETY: the library answered an array of `count` pointers.
-            let name: *mut c_char = unsafe { *names.add(index) };
+            // SAFETY: the library answered an array of `count` pointers, and `index` is below that.
+            let place = unsafe { names.add(index) };
+            // SAFETY: inside the array, which lives until it is freed below.
+            let name: *mut c_char = unsafe { *place };
             // SAFETY: each points to a text that ends with zero, ours to free.
             let text = unsafe { CStr::from_ptr(name) }.to_owned();
             // SAFETY: handed over by the call above, freed once.

@@ -33,6 +33,7 @@ pub struct OpenOptions {
     must_exist: c_int,
     event_fn: EventFn,
     event_ctx: Context,
+    transaction_bytes_max: usize,
 }
 
 // SAFETY: repr(C), begins with its size; pointers and integers, of which any bit pattern is one.
@@ -46,6 +47,7 @@ unsafe impl GrowingStruct for OpenOptions {
             must_exist: 0,
             event_fn: None,
             event_ctx: Context::default(),
+            transaction_bytes_max: 0,
         }
     }
 }
@@ -89,6 +91,7 @@ pub extern "C" fn kt_open(
             context: given.event_ctx,
         };
         let handle = db::open(config, extras, |options| {
+            options.transaction_bytes_max = given.transaction_bytes_max;
             options.read_only = given.read_only != 0;
             options.create_if_missing = given.must_exist == 0 && given.read_only == 0;
         })?;

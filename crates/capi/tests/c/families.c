@@ -349,7 +349,7 @@ int main(int argc, char **argv) {
     {
         char *other = path_in(argv[1], "deferred");
 
-        (void)deferred;
+        deferred(other);
         free(other);
     }
     object_stores(db);

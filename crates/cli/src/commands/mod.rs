@@ -9,6 +9,7 @@ mod inspect;
 mod maintain;
 mod migrate;
 pub(crate) mod point;
+mod prepared;
 pub(crate) mod scan;
 
 use std::{
@@ -47,6 +48,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Result<()> {
         Command::Restore(args) => backup::restore(&args, output),
         Command::Compact(args) => maintain::compact(&args, global, output),
         Command::Purge(at) => maintain::purge(&at, global, output),
+        Command::Prepared(args) => prepared::run(&args, output),
         Command::Families(at) => inspect::families(&at, output),
         Command::Migrate(args) => migrate::run(&args, global, output),
         Command::Bench(args) => bench::run(&args, global, output),

@@ -7,5 +7,6 @@ mod basics;
 mod bench;
 mod files;
 mod migrate;
+mod prepared;
 mod refusals;
 mod shell;

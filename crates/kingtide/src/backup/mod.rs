@@ -13,6 +13,7 @@
 mod point;
 mod target;
 mod transfer;
+mod unsorted;
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -21,6 +22,7 @@ use kingtide_collections::Memtable;
 use kingtide_env::Directory;
 use kingtide_format::{Edit, TableMeta, ValueFileMeta};
 
+pub(crate) use self::unsorted::verify_unsorted;
 use self::{
     point::{Pinned, Point},
     target::Target,
@@ -86,7 +88,7 @@ pub(crate) fn run(
     };
     let tables = tables_of(&point);
     let values = values_of(&point.state);
-    let bytes = tables.values().map(|(meta, _)| meta.file_bytes);
+    let bytes = tables.values().map(|table| table.meta.file_bytes);
     let bytes = bytes
         .chain(values.values().map(|meta| meta.file_bytes))
         .sum();
@@ -130,17 +132,27 @@ pub(crate) fn run(
     Ok(report)
 }
 
-/// Each table once, although clones share them; without an order where that is not known.
-fn tables_of(point: &Point) -> BTreeMap<FileId, (Arc<TableMeta>, Option<KeyOrder>)> {
+/// A table to be copied.
+struct Listed {
+    meta: Arc<TableMeta>,
+    order: KeyOrder,
+    /// False while the order is not known.
+    is_sorted: bool,
+}
+
+/// Each table once, although clones share them.
+fn tables_of(point: &Point) -> BTreeMap<FileId, Listed> {
     let mut all = BTreeMap::new();
     for pinned in &point.families {
-        for (_, meta) in pinned.version.tables() {
-            let order = pinned.family.order.clone();
-            all.insert(meta.file, (Arc::clone(meta), Some(order)));
-        }
-        for (_, meta) in &pinned.deferred {
-            all.entry(meta.file)
-                .or_insert_with(|| (Arc::clone(meta), None));
+        let sorted = pinned.version.tables().map(|(_, meta)| (meta, true));
+        let unsorted = pinned.deferred.iter().map(|(_, meta)| (meta, false));
+        for (meta, is_sorted) in sorted.chain(unsorted) {
+            let listed = Listed {
+                meta: Arc::clone(meta),
+                order: pinned.family.order.clone(),
+                is_sorted,
+            };
+            all.entry(meta.file).or_insert(listed);
         }
     }
     all

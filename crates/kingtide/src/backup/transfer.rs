@@ -4,12 +4,12 @@
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
-use kingtide_base::{FileId, KeyOrder, StorageError, StorageResult};
+use kingtide_base::{FileId, StorageError, StorageResult};
 use kingtide_env::{Directory, OpenMode};
-use kingtide_format::{TableMeta, ValueFileMeta};
-use kingtide_table::{klog_name, read_table_meta, vlog_name};
+use kingtide_format::ValueFileMeta;
+use kingtide_table::{klog_name, vlog_name};
 
-use super::{BackupReport, Method};
+use super::{BackupReport, Listed, Method, verify_unsorted};
 use crate::{engine::Engine, error::Result, files::Files};
 
 /// Bytes that are copied at once.
@@ -74,25 +74,22 @@ impl<'a> Transfer<'a> {
     ///
     /// # Errors
     /// `Corruption` when a file is not what the manifest says, `Closed`, and what the system answers.
-    pub(super) fn tables(
-        &mut self,
-        tables: &BTreeMap<FileId, (Arc<TableMeta>, Option<KeyOrder>)>,
-    ) -> Result<()> {
+    pub(super) fn tables(&mut self, tables: &BTreeMap<FileId, Listed>) -> Result<()> {
         let (source, target) = (&self.engine.files.klog, &self.target.klog);
-        for (id, (meta, order)) in tables {
+        for (id, listed) in tables {
+            let meta = &listed.meta;
             let place = Place {
                 folder: "klog",
                 name: klog_name(*id),
                 bytes: meta.file_bytes,
             };
             if self.file((source, target), &place)? {
-                match order {
-                    Some(order) => {
-                        let table = self.target.tables.get(meta, order)?;
-                        let half = place.bytes / 2;
-                        table.verify(&mut |done| self.progress.within(half + done / 2))?;
-                    }
-                    None => place.check_sections(target.as_ref(), *id)?,
+                let half = place.bytes / 2;
+                if listed.is_sorted {
+                    let table = self.target.tables.get(meta, &listed.order)?;
+                    table.verify(&mut |done| self.progress.within(half + done / 2))?;
+                } else {
+                    verify_unsorted(target.as_ref(), meta, listed.order.name())?;
                 }
             }
             self.progress.finish_file(place.bytes);
@@ -195,14 +192,6 @@ impl Place {
             Err(error) if is_unlinkable(error.kind()) => Ok(false),
             Err(error) => Err(self.target_error(target, "link", error)),
         }
-    }
-
-    /// What of a table can be checked without its order.
-    fn check_sections(&self, target: &dyn Directory, id: FileId) -> StorageResult<()> {
-        let file = target
-            .open(&self.name, OpenMode::Read)
-            .map_err(|error| self.target_error(target, "open", error))?;
-        read_table_meta(file.as_ref(), &self.path(), id).map(|_| ())
     }
 
     fn check_length(&self, found: u64) -> StorageResult<()> {

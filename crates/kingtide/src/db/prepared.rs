@@ -118,3 +118,7 @@ impl Db {
             .rollback_prepared(xid, &|families| durability_of(None, families))
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

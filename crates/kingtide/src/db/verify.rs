@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use kingtide_format::{TableMeta, ValueFileMeta};
 
-use crate::{engine::Engine, error::Result};
+use crate::{backup::verify_unsorted, engine::Engine, error::Result};
 
 /// What a verification found.
 #[derive(Clone, Debug, Default)]
@@ -28,17 +28,22 @@ pub struct VerifyReport {
 /// `Closed`. Damage is reported, not an error.
 pub(super) fn verify(engine: &Engine, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
     engine.check_open()?;
-    let mut tables: BTreeMap<FileId, (Arc<TableMeta>, KeyOrder)> = BTreeMap::new();
-    // Held to the end, so that no file is removed while it is read.
-    let held: Vec<_> = engine
-        .families
-        .all()
-        .iter()
-        .map(|family| family.load_full())
-        .collect();
-    for (family, current) in engine.families.all().iter().zip(&held) {
+    let mut tables: BTreeMap<FileId, (Arc<TableMeta>, KeyOrder, bool)> = BTreeMap::new();
+    // The views are held to the end, so that no file is removed while it is read.
+    let mut held = Vec::new();
+    for family in engine.families.all() {
+        if let Some(deferred) = family.deferred() {
+            for (_, meta) in &deferred.tables {
+                let listed = (Arc::clone(meta), family.order.clone(), false);
+                tables.insert(meta.file, listed);
+            }
+            held.push((deferred.pending.order.clone(), deferred.pending.load_full()));
+        }
+        held.push((family.order.clone(), family.load_full()));
+    }
+    for (order, current) in &held {
         for (_, meta) in current.version.tables() {
-            tables.insert(meta.file, (Arc::clone(meta), family.order.clone()));
+            tables.insert(meta.file, (Arc::clone(meta), order.clone(), true));
         }
     }
     let values: Vec<ValueFileMeta> = {
@@ -51,23 +56,25 @@ pub(super) fn verify(engine: &Engine, progress: &mut dyn FnMut(u64, u64)) -> Res
         let is_named = |meta: &ValueFileMeta| {
             tables
                 .values()
-                .any(|(table, _)| table.value_files.iter().any(|v| v.file == meta.file))
+                .any(|(table, ..)| table.value_files.iter().any(|v| v.file == meta.file))
         };
         files.filter(is_named).collect()
     };
     let total = tables
         .values()
-        .map(|(meta, _)| meta.file_bytes)
+        .map(|(meta, ..)| meta.file_bytes)
         .sum::<u64>()
         + values.iter().map(|meta| meta.file_bytes).sum::<u64>();
     let mut report = VerifyReport::default();
-    for (meta, order) in tables.values() {
+    for (meta, order, is_sorted) in tables.values() {
         let before = report.bytes;
-        let outcome = engine
-            .files
-            .tables
-            .get(meta, order)
-            .and_then(|table| table.verify(&mut |done| progress(before + done, total)));
+        let files = &engine.files;
+        let outcome = if *is_sorted {
+            let table = files.tables.get(meta, order);
+            table.and_then(|table| table.verify(&mut |done| progress(before + done, total)))
+        } else {
+            verify_unsorted(files.klog.as_ref(), meta, order.name())
+        };
         report.note(meta.file_bytes, outcome);
         report.entries += meta.entries;
         progress(report.bytes, total);

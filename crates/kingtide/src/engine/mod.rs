@@ -272,6 +272,8 @@ impl Engine {
 
     /// Gives back the memory of empty memtables: an idle database holds what it caches, and no more.
     pub(crate) fn release_memory(&self) {
+        self.write_sets.lock().clear();
+        self.read_sets.lock().clear();
         self.pipeline.memtables.release();
         for family in self.families.all() {
             let active = Arc::clone(&family.load().active);

@@ -18,7 +18,9 @@ use crate::{
 };
 
 /// Buffers larger than this are given back after a transaction.
-const RECYCLED_BYTES_MAX: usize = 4 << 20;
+const RECYCLED_BYTES_MAX: usize = 64 << 10;
+/// Families whose buffers are kept after a transaction.
+const RECYCLED_FAMILIES_MAX: usize = 8;
 /// Entries of the table of keys that were read lately.
 const RECENT: usize = 64;
 /// What a range takes besides its keys, in bytes.
@@ -53,7 +55,7 @@ impl KeyRange<'_> {
     }
 
     /// True when `key` lies in the range.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn contains(&self, key: &[u8], order: &KeyOrder) -> bool {
         !self.starts_behind(key, order) && !self.ends_before(key, order)
     }
@@ -390,7 +392,7 @@ impl ReadSet {
     ///
     /// # Errors
     /// `MemoryLimit`; the set is as before.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn add_range(&mut self, family: &Arc<Family>, range: KeyRange<'_>) -> Result<()> {
         self.charge(bound_bytes(range.lower) + bound_bytes(range.upper) + RANGE_BYTES)?;
         let index = self.family_index(family);
@@ -449,8 +451,10 @@ impl ReadSet {
     /// Forgets everything, keeping the memory for the next transaction.
     pub(crate) fn clear(&mut self) {
         for mut reads in self.families.drain(..) {
-            reads.buffers.clear();
-            self.spare.push(reads.buffers);
+            if self.spare.len() < RECYCLED_FAMILIES_MAX {
+                reads.buffers.clear();
+                self.spare.push(reads.buffers);
+            }
         }
         self.scans.clear();
         self.bytes = 0;

@@ -21,7 +21,7 @@ impl Transaction {
     ///
     /// # Errors
     /// Nothing was written, and the transaction is rolled back: `DiskFull`, `Busy` (try again later), `NotFound` (a
-    /// family was dropped), `ReadOnly`, `ReopenRequired`, `Closed`, `Aborted`; `Conflict`, when another transaction
+    /// family that was written, or whose reads are checked, was dropped), `ReadOnly`, `ReopenRequired`, `Closed`, `Aborted`; `Conflict`, when another transaction
     /// committed first and wrote what this one relies on: from repeatable read up a key written here, at repeatable read
     /// and serializable what was read too, at every level a key read for update. [`Error::conflict`](crate::Error::conflict)
     /// names it. `OutcomeUnknown`: the log failed; the commit is wholly there or wholly absent after the next open.

@@ -29,7 +29,10 @@ use std::{ops::Bound, sync::Arc};
 use kingtide_base::{EntryKind, Fragments, KeyOrder, SeqNo};
 use kingtide_collections::{EntryOffset, Memtable, MemtableEntry};
 
-use super::write_set::{Section, WriteSet};
+use super::{
+    pipeline::dropped,
+    write_set::{Section, WriteSet},
+};
 use crate::{
     error::{Conflict, ConflictAccess, Error, Result},
     family::{Family, Loaded, SuperVersion},
@@ -207,6 +210,9 @@ fn check_reads<'a>(
     validation: Validation<'_>,
 ) -> Result<CheckedReads<'a>> {
     let family = &reads.family;
+    if family.is_dropped() {
+        return Err(dropped(family));
+    }
     let current = family.load();
     let mut keys = Keys {
         family,
@@ -353,6 +359,9 @@ pub(super) fn recheck(
         }
     }
     for (reads, checked_reads) in validation.families().zip(&checked.reads) {
+        if reads.family.is_dropped() {
+            return Err(dropped(&reads.family));
+        }
         let current = reads.family.load();
         if !Arc::ptr_eq(&current.version, &checked_reads.current.version) {
             return Ok(Recheck::Stale);

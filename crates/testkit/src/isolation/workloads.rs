@@ -2,11 +2,11 @@
 //!
 //! | workload | levels | what must hold |
 //! |---|---|---|
-//! | [`increments`] | repeatable read up | no increment is lost: the sum of the counters is the number of commits |
-//! | [`skew`] | serializable | of two transactions that would make a write skew, exactly one commits |
-//! | [`fractured`] | all | two keys written together are read together |
-//! | [`bank`] | repeatable read up | every view shows the same sum, whatever is transferred meanwhile |
-//! | [`set`] | all | what was inserted and acknowledged is in every later view, and views grow |
+//! | [`increments()`] | repeatable read up | no increment is lost: the sum of the counters is the number of commits |
+//! | [`skew()`] | serializable | of two transactions that would make a write skew, exactly one commits |
+//! | [`fractured()`] | all | two keys written together are read together |
+//! | [`bank()`] | repeatable read up | every view shows the same sum, whatever is transferred meanwhile |
+//! | [`set()`] | all | what was inserted and acknowledged is in every later view, and views grow |
 //!
 //! A [`Round`] is one database with a few threads and a bounded number of operations; the next round has another seed.
 //! All of them retry after conflicts, as applications do.

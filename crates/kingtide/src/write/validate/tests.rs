@@ -421,3 +421,57 @@ fn validation_of_reads_agrees_with_a_list() {
     }
     assert!((100..500).contains(&conflicts), "{conflicts} conflicts");
 }
+
+/// Deletes the range from `start` to `end` (empty: no end) as commit `sequence`.
+fn delete_range(family: &Family, sequence: u64, start: &[u8], end: &[u8]) {
+    family
+        .load()
+        .active
+        .table
+        .delete_ranges(SeqNo(sequence), [(start, end)].into_iter())
+        .expect("there is room");
+}
+
+/// Goal: what arrives between the steps conflicts with a range delete when it touches the range, and a range delete that
+/// arrives conflicts with what it touches. Method: every commit on its own, with and without a new memtable.
+#[test]
+fn range_deletes_are_looked_at_between_the_steps() {
+    type Commit = fn(&Family);
+    let commits: [(Commit, bool, bool); 6] = [
+        (|family| commit(family, 3, b"f"), false, false),
+        (|family| commit(family, 3, b"g"), true, true),
+        (|family| commit(family, 3, b"k"), false, false),
+        (|family| delete_range(family, 3, b"a", b"g"), false, false),
+        (|family| delete_range(family, 3, b"a", b"h"), true, true),
+        (|family| delete_range(family, 3, b"j", b""), true, false),
+    ];
+    for (index, (commit_other, meets_range, meets_key)) in commits.into_iter().enumerate() {
+        for is_sealed in [false, true] {
+            let family = family(1, small("memcmp"));
+            commit(&family, 2, b"h");
+            let mut ranges = WriteSet::default();
+            let op = Op {
+                kind: EntryKind::RangeDelete,
+                key: b"g",
+                value: b"k",
+                expires_at: 0,
+            };
+            ranges.push(&family, &op).expect("short");
+            ranges.prepare();
+            let key = writes(&[&family], b"g");
+            let checked_ranges = check(&ranges, SeqNo(2), at(2)).expect("nothing newer");
+            let checked_key = check(&key, SeqNo(2), at(2)).expect("nothing newer");
+            if is_sealed {
+                seal(&family);
+            }
+            commit_other(&family);
+            let outcome = recheck(&ranges, &checked_ranges, at(2));
+            assert_eq!(is_conflict(outcome), meets_range, "commit {index}");
+            let outcome = recheck(&key, &checked_key, at(2));
+            assert_eq!(is_conflict(outcome), meets_key, "commit {index}");
+            // Step 1 alone, after the fact, says the same.
+            let outcome = check(&ranges, SeqNo(3), at(2));
+            assert_eq!(is_conflict(outcome), meets_range, "commit {index}");
+        }
+    }
+}

@@ -375,7 +375,9 @@ impl Bench<'_> {
             Step::Rollback => self.roll_back(lane, number)?,
             Step::Prepare => self.prepare(lane, number)?,
             Step::Finish | Step::Refuse => self.end(lane, number, *step == Step::Finish)?,
-            Step::Put(..) | Step::Delete(_) | Step::Clear(_) => self.write(lane, number, step)?,
+            Step::Put(..) | Step::Delete(_) | Step::Once(_) | Step::Clear(_) => {
+                self.write(lane, number, step)?
+            }
             Step::Open(_) | Step::Save | Step::Undo => self.set_mark(lane, number, step)?,
             _ => self.read(lane, number, step)?,
         };
@@ -469,6 +471,10 @@ impl Bench<'_> {
             Step::Delete(key) => {
                 expected.delete(*key);
                 transaction.delete(self.family, &key_of(index, *key))?;
+            }
+            Step::Once(key) => {
+                expected.delete(*key);
+                transaction.single_delete(self.family, &key_of(index, *key))?;
             }
             Step::Clear(range) => {
                 expected.clear(*range);

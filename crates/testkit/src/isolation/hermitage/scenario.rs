@@ -10,6 +10,7 @@
 //! | `put x 5`, `delete x` | writes a key |
 //! | `put x x+1` | writes what this transaction read last of `x`, plus 1; a key that was not found counts as 0 |
 //! | `clear a..d` | deletes all keys of a range at once |
+//! | `once x` | deletes a key that was put once |
 //! | `lock x` | reads a key for update |
 //! | `peek x` | reads a key without having it remembered |
 //! | `save`, `undo` | makes a savepoint; takes back what was written since |
@@ -43,6 +44,8 @@ pub enum Step {
     Put(u8, Amount),
     /// Deletes a key.
     Delete(u8),
+    /// Deletes a key that was put once, by a single delete.
+    Once(u8),
     /// Deletes a range.
     Clear(KeyRange),
     /// Reads a key for update.
@@ -110,6 +113,7 @@ impl fmt::Display for Step {
             }
             Self::Delete(key) => write!(f, "delete {}", *key as char),
             Self::Clear(keys) => write!(f, "clear {}", range(keys)),
+            Self::Once(key) => write!(f, "once {}", *key as char),
             Self::Lock(key) => write!(f, "lock {}", *key as char),
             Self::Peek(key) => write!(f, "peek {}", *key as char),
             Self::Save => write!(f, "save"),
@@ -161,6 +165,7 @@ fn parse_step(text: &str) -> Step {
         ["put", key, amount] => Step::Put(parse_key(key), parse_amount(amount)),
         ["delete", key] => Step::Delete(parse_key(key)),
         ["clear", range] => Step::Clear(parse_range(range)),
+        ["once", key] => Step::Once(parse_key(key)),
         ["lock", key] => Step::Lock(parse_key(key)),
         ["peek", key] => Step::Peek(parse_key(key)),
         ["save"] => Step::Save,

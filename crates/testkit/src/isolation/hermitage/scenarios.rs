@@ -305,6 +305,19 @@ pub static SCENARIOS: &[Scenario] = &[
         anomaly: |it| both_lost(it, |number| it.saw(number, 0, b'x') == Some(10)),
     },
     Scenario {
+        name: "read skew, single delete",
+        column: Column::GSingle,
+        setup: "x=10",
+        scripts: &[
+            "begin; get x; get y; commit",
+            "begin; once x; put y 21; commit",
+        ],
+        anomaly: |it| {
+            let is_skewed = it.saw(FIRST, 0, b'x').is_some() == it.saw(FIRST, 1, b'y').is_some();
+            is_skewed.then_some(FIRST)
+        },
+    },
+    Scenario {
         name: "read skew, two phases",
         column: Column::GSingle,
         setup: "x=10 y=20",
@@ -602,6 +615,21 @@ pub static SCENARIOS: &[Scenario] = &[
                     && it.answer(number, 1) == Some(&Answer::Entry(None))
             };
             both_lost(it, saw_only)
+        },
+    },
+    Scenario {
+        name: "predicate write skew, single delete",
+        column: Column::G2,
+        setup: "b=5",
+        scripts: &[
+            "begin; scan a..d; put m 1; commit",
+            "begin; scan m..p; once b; commit",
+        ],
+        anomaly: |it| {
+            both_lost(it, |number| {
+                it.saw(number, 0, b'm').is_none()
+                    && (number == SECOND || it.saw(number, 0, b'b').is_some())
+            })
         },
     },
     Scenario {

@@ -17,7 +17,7 @@
 //!    read untracked must fit the view and is not looked at otherwise.
 //! 5. A conflict has a cause: between the earliest possible view and the end of the commit, something was committed that
 //!    the level protects the transaction from. Transactions that wrote nothing, or below repeatable read, and read nothing for
-//!    update, have none.
+//!    update, have none. Or else something it touches may have been locked by a transaction that was prepared then.
 //!
 //! Uncommitted and intermediate values are no version of any key, so reading one leaves no view.
 
@@ -73,6 +73,9 @@ fn describe(log: &Log, record: &Record) -> String {
             }
         }
     }
+    if let Some(prepared) = &record.prepared {
+        text.push_str(&format!("\n  prepared {prepared:?}"));
+    }
     text.push_str(&format!(
         "\n  ended {:?}: {:?}\n",
         record.end, record.ending
@@ -87,8 +90,57 @@ struct Check<'a> {
     own: Own,
     /// Keys read from others that the level may make something of, and what was found.
     read: Vec<(Key, Option<Number>)>,
+    /// Ranges scanned, keys that were seen as written by the transaction itself included.
+    scanned: Vec<Range<Key>>,
     /// Keys read for update, and the views of these reads.
     held: Vec<(Key, Moments)>,
+    prepared: Vec<Locked>,
+}
+
+/// A transaction that was prepared, and what it may have locked while it was.
+struct Locked {
+    process: u32,
+    /// From the first stamp of the call that prepared it to the last one of the call that ended it.
+    stamps: Range<u64>,
+    keys: Vec<Key>,
+}
+
+impl Locked {
+    fn of(log: &Log) -> Vec<Self> {
+        let lock = |record: &Record| {
+            let stamps = record.prepared?.from..record.end.to;
+            let mut keys = Vec::new();
+            for operation in log.operations_of(record) {
+                match operation {
+                    Operation::Write(key, _) => keys.push(*key),
+                    Operation::Clear(range) => keys.extend(range.clone()),
+                    Operation::Save | Operation::Undo => {}
+                    Operation::Read { parts, .. } => {
+                        for part in &log.parts[parts.clone()] {
+                            match part {
+                                Part::Point(key, _) => keys.push(*key),
+                                Part::Range(range, _) => keys.extend(range.clone()),
+                            }
+                        }
+                    }
+                }
+            }
+            Some(Self {
+                process: record.process,
+                stamps,
+                keys,
+            })
+        };
+        log.records.iter().filter_map(lock).collect()
+    }
+
+    /// True when a call of another process at that time may have met the locks of `key`.
+    fn meets(&self, record: &Record, key: Key) -> bool {
+        self.process != record.process
+            && self.stamps.start < record.end.to
+            && record.end.from < self.stamps.end
+            && self.keys.contains(&key)
+    }
 }
 
 impl<'a> Check<'a> {
@@ -98,13 +150,16 @@ impl<'a> Check<'a> {
             versions,
             own: Own::default(),
             read: Vec::new(),
+            scanned: Vec::new(),
             held: Vec::new(),
+            prepared: Locked::of(log),
         }
     }
 
     fn transaction(&mut self, record: &Record) -> Checked {
         self.own.clear();
         self.read.clear();
+        self.scanned.clear();
         self.held.clear();
         let mut view = self.moments(&record.begin);
         for operation in self.log.operations_of(record) {
@@ -158,6 +213,7 @@ impl<'a> Check<'a> {
         match part {
             Part::Point(key, number) => self.key((*key, *number), role, moments),
             Part::Range(keys, items) => {
+                self.scanned.push(keys.clone());
                 let mut items = self.log.items[items.clone()].iter().peekable();
                 for key in keys.clone() {
                     let number = items.next_if(|item| item.0 == key).map(|item| item.1);
@@ -259,9 +315,6 @@ impl<'a> Check<'a> {
             !self.own.writes().is_empty() || !self.held.is_empty(),
             || "a conflict of a transaction that only read".to_owned(),
         )?;
-        ensure(level.has_one_view() || !self.held.is_empty(), || {
-            "a conflict without a check".to_owned()
-        })?;
         let earliest = view.first().unwrap_or(record.begin.floor);
         let until = self.versions.ceiling(record.end.to);
         let changed_since = |key: Key, view: u64| self.versions.written_at(key, until) > view;
@@ -276,13 +329,27 @@ impl<'a> Check<'a> {
             let mut relevant = reads.filter(|read| with_misses || read.1.is_some());
             relevant.any(|read| changed_since(read.0, earliest))
         };
+        // A range is remembered as a whole: what was the transaction's own in it may have been undone since.
+        let is_in_scan = || {
+            let mut keys = self.scanned.iter().flat_map(Range::clone);
+            keys.any(|key| changed_since(key, earliest))
+        };
+        let is_locked = |key: Key| self.prepared.iter().any(|lock| lock.meets(record, key));
+        let is_any_locked = || {
+            self.own.writes().iter().any(|own| is_locked(own.0))
+                || self.held.iter().any(|held| is_locked(held.0))
+                || self.read.iter().any(|read| is_locked(read.0))
+        };
         let has_cause = self.held.iter().any(is_held_one)
             || match level {
                 IsolationLevel::RepeatableRead => is_written_one() || is_read_one(false),
                 IsolationLevel::Snapshot => is_written_one(),
-                IsolationLevel::Serializable => is_written_one() || is_read_one(true),
+                IsolationLevel::Serializable => {
+                    is_written_one() || is_read_one(true) || is_in_scan()
+                }
                 _ => false,
-            };
+            }
+            || is_any_locked();
         ensure(has_cause, || {
             format!(
                 "a conflict without a cause: views from {earliest}, nothing changed until {until}"

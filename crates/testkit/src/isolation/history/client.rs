@@ -7,7 +7,7 @@ use std::{
 };
 
 use kingtide::{
-    ColumnFamily, Db, ErrorKind, IsolationLevel, Iter, IterOptions, SyncMode, Transaction,
+    ColumnFamily, Db, ErrorKind, IsolationLevel, Iter, IterOptions, SeqNo, SyncMode, Transaction,
     TransactionOptions,
 };
 
@@ -50,6 +50,12 @@ impl Shared<'_> {
     /// The end of a call.
     fn leave(&self, span: &mut Span) {
         span.to = self.stamp();
+    }
+
+    /// Notes a commit that has returned.
+    fn acknowledge(&self, sequence: SeqNo) -> Ending {
+        self.acknowledged.fetch_max(sequence.0, Ordering::SeqCst);
+        Ending::Committed(sequence.0)
     }
 
     fn stamp(&self) -> u64 {
@@ -126,8 +132,17 @@ struct Slot {
     process: u32,
     written: u64,
     open: Option<Open>,
+    waiting: Option<Waiting>,
     /// The log of the open transaction.
     log: Log,
+}
+
+/// A transaction that is prepared.
+struct Waiting {
+    xid: [u8; 8],
+    level: IsolationLevel,
+    begin: Span,
+    prepared: Span,
 }
 
 /// An open transaction.
@@ -161,6 +176,7 @@ impl<'a> Client<'a> {
             process: (thread * shared.profile.slots + slot) as u32 + 1,
             written: 0,
             open: None,
+            waiting: None,
             log: Log::default(),
         };
         Self {
@@ -187,11 +203,13 @@ impl<'a> Client<'a> {
         loop {
             let index = self.random.below(self.slots.len());
             let slot = &mut self.slots[index];
-            if slot.open.is_some() {
+            if slot.waiting.is_some() {
+                slot.finish(self.shared, &mut self.random, &mut self.log)?;
+            } else if slot.open.is_some() {
                 slot.step(self.shared, &mut self.random, &mut self.log)?;
             } else if self.shared.take() {
                 slot.begin(self.shared, &mut self.random)?;
-            } else if self.slots.iter().all(|slot| slot.open.is_none()) {
+            } else if self.slots.iter().all(Slot::is_idle) {
                 return Ok(());
             }
             if self.random.one_in(64) {
@@ -216,6 +234,10 @@ impl<'a> Client<'a> {
 }
 
 impl Slot {
+    const fn is_idle(&self) -> bool {
+        self.open.is_none() && self.waiting.is_none()
+    }
+
     fn begin(&mut self, shared: &Shared<'_>, random: &mut Random) -> Checked {
         let profile = shared.profile;
         let level = profile.level.unwrap_or_else(|| *random.pick(&LEVELS));
@@ -471,30 +493,79 @@ impl Slot {
             self.note_walk(walk);
         }
         let mut end = shared.enter();
-        let ending = if random.one_in(20) {
-            open.transaction.rollback()?;
-            Ending::RolledBack
-        } else {
-            match open.transaction.commit() {
-                Ok(sequence) => {
-                    shared.acknowledged.fetch_max(sequence.0, Ordering::SeqCst);
-                    Ending::Committed(sequence.0)
-                }
-                Err(error) if error.kind() == ErrorKind::Conflict => Ending::Conflict,
-                Err(error) => return Err(error.into()),
+        let ending = match random.below(20) {
+            0 => {
+                open.transaction.rollback()?;
+                Ending::RolledBack
             }
+            1 => {
+                // Numbers of writes only grow, so no name comes twice. A transaction without writes takes one, too.
+                self.written += 1;
+                let xid = (u64::from(self.process) << 40 | self.written).to_be_bytes();
+                if committed(open.transaction.prepare(&xid))?.is_some() {
+                    shared.leave(&mut end);
+                    self.waiting = Some(Waiting {
+                        xid,
+                        level: open.level,
+                        begin: open.begin,
+                        prepared: end,
+                    });
+                    return Ok(());
+                }
+                Ending::Conflict
+            }
+            _ => committed(open.transaction.commit())?
+                .map_or(Ending::Conflict, |sequence| shared.acknowledge(sequence)),
         };
         shared.leave(&mut end);
+        self.note((open.level, open.begin, None), (end, ending), log);
+        Ok(())
+    }
+
+    /// Leaves a prepared transaction as it is for a while, then ends it.
+    fn finish(&mut self, shared: &Shared<'_>, random: &mut Random, log: &mut Log) -> Checked {
+        let Some(waiting) = self.waiting.take_if(|_| random.one_in(3)) else {
+            return Ok(());
+        };
+        let mut end = shared.enter();
+        let ending = if random.one_in(5) {
+            shared.db.rollback_prepared(&waiting.xid)?;
+            Ending::RolledBack
+        } else {
+            shared.acknowledge(shared.db.commit_prepared(&waiting.xid)?)
+        };
+        shared.leave(&mut end);
+        let begin = (waiting.level, waiting.begin, Some(waiting.prepared));
+        self.note(begin, (end, ending), log);
+        Ok(())
+    }
+
+    /// Writes down a transaction that has ended.
+    fn note(
+        &mut self,
+        (level, begin, prepared): (IsolationLevel, Span, Option<Span>),
+        (end, ending): (Span, Ending),
+        log: &mut Log,
+    ) {
         self.log.records.push(Record {
             process: self.process,
-            level: open.level,
-            begin: open.begin,
+            level,
+            begin,
             operations: 0..self.log.operations.len(),
+            prepared,
             end,
             ending,
         });
         log.append(&mut self.log);
-        Ok(())
+    }
+}
+
+/// What a commit answered; nothing when it was a conflict.
+fn committed<T>(outcome: kingtide::Result<T>) -> Checked<Option<T>> {
+    match outcome {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -94,6 +94,8 @@ pub struct Record {
     pub begin: Span,
     /// Its operations, in [`Log::operations`].
     pub operations: Range<usize>,
+    /// The call that prepared it, if it was committed or rolled back in two phases.
+    pub prepared: Option<Span>,
     /// Its last call.
     pub end: Span,
     /// What that answered.

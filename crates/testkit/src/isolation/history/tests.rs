@@ -68,6 +68,7 @@ impl Story {
             level,
             begin: span,
             operations: 0..0,
+            prepared: None,
             end: span,
             ending: Ending::RolledBack,
         });
@@ -117,6 +118,11 @@ impl Story {
         if let Ending::Committed(sequence) = ending {
             self.acknowledged = self.acknowledged.max(sequence);
         }
+    }
+
+    fn prepare(&mut self, Name(index): Name) {
+        let span = self.span();
+        self.open[index].records[0].prepared = Some(span);
     }
 
     fn commit(&mut self, name: Name, sequence: u64) {
@@ -470,6 +476,46 @@ fn a_conflict_needs_a_cause() {
         story.end(name, Ending::Conflict);
         story
     });
+}
+
+/// Serializable remembers a scanned range as a whole, with the keys in it that were the transaction's own.
+#[test]
+fn what_was_scanned_over_own_writes_is_a_cause() {
+    right_at(&[Serializable], |level| {
+        let mut story = Story::new();
+        let name = story.begin(level);
+        story.write(name, 2, 200);
+        story.push(name, Operation::Save);
+        story.write(name, Y, 100);
+        story.scan(name, 0..2, &[(0, 1), (1, 100)]);
+        story.push(name, Operation::Undo);
+        story.set(11, &[(Y, Some(50))]);
+        story.end(name, Ending::Conflict);
+        story
+    });
+}
+
+#[test]
+fn what_is_prepared_is_a_cause_while_it_lasts() {
+    // The other one wrote nothing yet, but may: at every level.
+    let story = |level, is_meanwhile: bool, key: Key| {
+        let mut story = Story::new();
+        let (waiting, name) = (story.begin(level), story.begin(level));
+        story.write(waiting, X, 100);
+        story.write(name, key, 200);
+        story.prepare(waiting);
+        if is_meanwhile {
+            story.end(name, Ending::Conflict);
+        }
+        story.end(waiting, Ending::RolledBack);
+        if !is_meanwhile {
+            story.end(name, Ending::Conflict);
+        }
+        story
+    };
+    right_at(&LEVELS, |level| story(level, true, X));
+    right_at(&[], |level| story(level, false, X));
+    right_at(&[], |level| story(level, true, Y));
 }
 
 #[test]
