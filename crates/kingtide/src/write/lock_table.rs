@@ -16,7 +16,7 @@ use kingtide_base::{Lsn, SegmentId, checksum_mix};
 use super::{
     locks::{FamilyLocks, KeyRange, LockMode, LockSet, deleted_range, reaches},
     prepared::Prepared,
-    validate::{Checked, Validation},
+    validate::Validation,
     write_set::{Section, WriteSet},
 };
 use crate::{
@@ -180,7 +180,7 @@ impl LockTable {
     pub(super) fn blocks_commit<'w>(
         &self,
         writes: &'w WriteSet,
-        validation: Option<(&Checked<'_>, Validation<'w>)>,
+        validation: Option<Validation<'w>>,
     ) -> Option<Held<'w>> {
         if self.is_empty() {
             return None;
@@ -193,7 +193,7 @@ impl LockTable {
             .sections()
             .find_map(|section| self.blocks_section(section, own));
         held.or_else(|| {
-            let reads = validation.and_then(|(_, validation)| validation.reads);
+            let reads = validation.and_then(|validation| validation.reads);
             self.blocks_updates(reads, own)
         })
     }

@@ -220,10 +220,12 @@ impl Pipeline {
         writes.check_hooks()?;
         self.disk.check(writes)?;
         writes.prepare();
-        let mut checked = self.check(writes, validation, None)?;
+        let mut checked = match validation {
+            Some(validation) if validation.is_met_at(self.order.visible()) => None,
+            _ => self.check(writes, validation, None)?,
+        };
         loop {
-            let stale = checked.as_ref().zip(validation);
-            match self.attempt(writes, durability, stale)? {
+            match self.attempt(writes, durability, (checked.as_ref(), validation))? {
                 Attempt::NeedsValidation => {
                     checked = self.check(writes, validation, checked.take())?;
                 }
@@ -291,7 +293,7 @@ impl Pipeline {
         &self,
         writes: &mut WriteSet,
         durability: Durability,
-        validation: Option<(&Checked<'_>, Validation<'_>)>,
+        (checked, validation): (Option<&Checked<'_>>, Option<Validation<'_>>),
     ) -> Result<Attempt> {
         // Let go behind the lock, at every way out.
         let _released;
@@ -300,10 +302,16 @@ impl Pipeline {
         if let Some(missing) = lacks_room(&state, writes)? {
             return Ok(missing);
         }
-        if let Some((checked, validation)) = validation
-            && validate::recheck(writes, checked, validation)? == Recheck::Stale
+        if let Some(validation) = validation
+            && !validation.is_met_at(state.last_sequence())
         {
-            return Ok(Attempt::NeedsValidation);
+            let outcome = match checked {
+                Some(checked) => validate::recheck(writes, checked, validation)?,
+                None => Recheck::Stale,
+            };
+            if outcome == Recheck::Stale {
+                return Ok(Attempt::NeedsValidation);
+            }
         }
         if let Some(held) = state.log.locks.blocks_commit(writes, validation) {
             drop(state);
