@@ -108,10 +108,10 @@ const WORKLOADS: &[Workload] = &[
         name: "fractured",
         run: workloads::fractured,
         levels: &LEVELS,
-        operations: 2_000_000,
+        operations: 3_400_000,
         of_round: 100_000,
         what: "reads of pairs",
-        ci_seconds: 8,
+        ci_seconds: 15,
     },
     Workload {
         name: "bank",
