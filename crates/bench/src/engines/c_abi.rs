@@ -22,6 +22,7 @@ use std::{
 use super::{
     Engine, Session,
     c_abi_api::{Api, Opaque, database_field, family_field},
+    peer_library::foreign_bytes,
 };
 use crate::{BenchError, Codec, Result, Settings, SyncChoice};
 
@@ -414,16 +415,4 @@ impl Drop for Iterator<'_> {
         // SAFETY: made in `new`, freed only here.
         unsafe { (self.api.iter_free)(self.pointer) };
     }
-}
-
-/// The bytes that a C function answered.
-///
-/// # Safety
-/// - `start` is null, or `count` bytes may be read there for as long as the caller uses the answer.
-unsafe fn foreign_bytes<'a>(start: *const u8, count: usize) -> &'a [u8] {
-    if start.is_null() || count == 0 {
-        return &[];
-    }
-    // SAFETY: not null, and the caller vouches for the length and the time.
-    unsafe { std::slice::from_raw_parts(start, count) }
 }

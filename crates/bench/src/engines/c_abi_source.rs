@@ -21,7 +21,10 @@ use std::{
     ptr,
 };
 
-use super::c_abi_api::{Api, FamilyConfig, IterExpiresAt, Opaque, database_field, family_field};
+use super::{
+    c_abi_api::{Api, FamilyConfig, IterExpiresAt, Opaque, database_field, family_field},
+    peer_library::foreign_bytes,
+};
 use crate::{BenchError, Result};
 
 const NOT_FOUND: i32 = -3;
@@ -380,16 +383,4 @@ impl Drop for Cursor<'_> {
         // SAFETY: made in `new`, freed once.
         unsafe { (self.database.api.iter_free)(self.pointer) };
     }
-}
-
-/// The bytes that a C function answered.
-///
-/// # Safety
-/// - `start` is null, or `count` bytes may be read there for as long as the caller uses the answer.
-unsafe fn foreign_bytes<'a>(start: *const u8, count: usize) -> &'a [u8] {
-    if start.is_null() || count == 0 {
-        return &[];
-    }
-    // SAFETY: not null, and the caller vouches for the length and the time.
-    unsafe { std::slice::from_raw_parts(start, count) }
 }

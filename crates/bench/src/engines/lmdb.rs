@@ -24,6 +24,7 @@ use std::{
 use super::{
     Engine, Session,
     lmdb_api::{Api, Dbi, Opaque, Slice, number},
+    peer_library::foreign_bytes,
     syncer::Syncer,
 };
 use crate::{BenchError, Result, Settings, SyncChoice};
@@ -254,7 +255,9 @@ impl Session for LmdbSession<'_> {
                 code => {
                     check(api, code)?;
                     // SAFETY: bytes of the library, good while the transaction lasts.
-                    value.extend_from_slice(unsafe { foreign_bytes(&found) });
+                    value.extend_from_slice(unsafe {
+                        foreign_bytes(found.start.cast(), found.bytes)
+                    });
                     Ok(true)
                 }
             }
@@ -317,24 +320,12 @@ fn walk(
             code => check(api, code)?,
         }
         // SAFETY: bytes of the library, good while the transaction lasts.
-        let key_bytes = unsafe { foreign_bytes(&key) };
+        let key_bytes = unsafe { foreign_bytes(key.start.cast(), key.bytes) };
         // SAFETY: as above.
-        let value_bytes = unsafe { foreign_bytes(&value) };
+        let value_bytes = unsafe { foreign_bytes(value.start.cast(), value.bytes) };
         visit(key_bytes, value_bytes);
         visited += 1;
         step = number::CURSOR_NEXT;
     }
     Ok(visited)
-}
-
-/// The bytes that a C function answered.
-///
-/// # Safety
-/// - `slice` names bytes that may be read for as long as the caller uses the answer.
-unsafe fn foreign_bytes<'a>(slice: &Slice) -> &'a [u8] {
-    if slice.start.is_null() || slice.bytes == 0 {
-        return &[];
-    }
-    // SAFETY: not null, and the caller vouches for the length and the time.
-    unsafe { std::slice::from_raw_parts(slice.start.cast(), slice.bytes) }
 }

@@ -110,6 +110,18 @@ fn load_file<A>(
     Ok(api)
 }
 
+/// The bytes that a C function answered.
+///
+/// # Safety
+/// - `start` is null, or `count` bytes may be read there for as long as the caller uses the answer.
+pub(super) unsafe fn foreign_bytes<'a>(start: *const u8, count: usize) -> &'a [u8] {
+    if start.is_null() || count == 0 {
+        return &[];
+    }
+    // SAFETY: not null, and the caller vouches for the length and the time.
+    unsafe { std::slice::from_raw_parts(start, count) }
+}
+
 /// Every library of this stem in the usual folders: the plain name first, then versions, the newest first.
 fn usual_places(stem: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();

@@ -23,6 +23,7 @@ use std::{
 
 use super::{
     Engine, Session,
+    peer_library::foreign_bytes,
     rocksdb_api::{Api, Opaque},
     syncer::Syncer,
 };
@@ -303,7 +304,7 @@ impl Session for RocksDbSession<'_> {
         // SAFETY: `slice` is alive.
         let start = unsafe { (api.pinnableslice_value)(slice, &mut count) };
         // SAFETY: the library answered a pointer and its length, good until the slice is destroyed below.
-        value.extend_from_slice(unsafe { foreign_bytes(start, count) });
+        value.extend_from_slice(unsafe { foreign_bytes(start.cast(), count) });
         // SAFETY: created by get_pinned above.
         unsafe { (api.pinnableslice_destroy)(slice) };
         Ok(true)
@@ -377,9 +378,9 @@ impl<'a> Iterator<'a> {
         // SAFETY: as above.
         let value = unsafe { (self.handle.api.iter_value)(self.pointer, &mut value_count) };
         // SAFETY: a pointer and its length from the library, good until the iterator moves.
-        let key = unsafe { foreign_bytes(key, key_count) };
+        let key = unsafe { foreign_bytes(key.cast(), key_count) };
         // SAFETY: as above.
-        let value = unsafe { foreign_bytes(value, value_count) };
+        let value = unsafe { foreign_bytes(value.cast(), value_count) };
         visit(key, value);
     }
 }
@@ -389,16 +390,4 @@ impl Drop for Iterator<'_> {
         // SAFETY: created in `new`, destroyed only here.
         unsafe { (self.handle.api.iter_destroy)(self.pointer) };
     }
-}
-
-/// The bytes that a C function answered.
-///
-/// # Safety
-/// - `start` is null, or `count` bytes may be read there for as long as the caller uses the answer.
-unsafe fn foreign_bytes<'a>(start: *const c_char, count: usize) -> &'a [u8] {
-    if start.is_null() || count == 0 {
-        return &[];
-    }
-    // SAFETY: not null, and the caller vouches for the length and the time.
-    unsafe { std::slice::from_raw_parts(start.cast(), count) }
 }

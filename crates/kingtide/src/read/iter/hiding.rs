@@ -9,11 +9,12 @@
 
 use std::sync::Arc;
 
-use kingtide_base::{
-    Cursor, EntryKind, Fragment, Fragments, KeyOrder, SeqNo, StorageResult, ValueRef, is_before_end,
-};
+use kingtide_base::{Cursor, Fragment, Fragments, KeyOrder, SeqNo, StorageResult, is_before_end};
 
-use super::own_writes::OWN_RANGES;
+use super::{
+    own_writes::OWN_RANGES,
+    passing::{Pass, Passing},
+};
 
 /// Fragments that are passed one by one before the list is searched.
 const STEPS_MAX: usize = 4;
@@ -91,13 +92,15 @@ impl RangeFinder {
     }
 }
 
-/// A cursor without the entries that lie in fragments with newer numbers than all of them.
-pub(crate) struct Skipping<C> {
-    inner: C,
+/// Passes over the entries that lie in fragments with newer numbers than all of them.
+pub(crate) struct Hidden {
     finder: RangeFinder,
     /// No entry has a larger number, but for those that nobody sees.
     newest_entry: SeqNo,
 }
+
+/// A cursor without the entries that lie in fragments with newer numbers than all of them.
+pub(crate) type Skipping<C> = Passing<C, Hidden>;
 
 impl<C: Cursor> Skipping<C> {
     /// `inner` without what lies in those of `ranges` that are newer than `newest_entry`, the number of the newest entry
@@ -108,98 +111,49 @@ impl<C: Cursor> Skipping<C> {
         ranges: Arc<Fragments>,
         newest_entry: SeqNo,
     ) -> Self {
-        Self {
+        let finder = RangeFinder::new(order, ranges);
+        Self::over(
             inner,
-            finder: RangeFinder::new(order, ranges),
-            newest_entry,
-        }
-    }
-
-    /// The fragment that hides the current entry.
-    fn hiding(&mut self) -> Option<&Fragment> {
-        if !self.inner.is_valid() {
-            return None;
-        }
-        let newest_entry = self.newest_entry;
-        let fragment = self.finder.find(self.inner.key());
-        fragment.filter(|fragment| fragment.newest() > newest_entry)
-    }
-
-    fn skip_forward(&mut self) -> StorageResult<()> {
-        while let Some(end) = self.hiding().map(|fragment| fragment.end.clone()) {
-            if end.is_empty() {
-                self.inner.seek_last()?;
-                return self.inner.next();
-            }
-            self.inner.seek(&end)?;
-        }
-        Ok(())
-    }
-
-    fn skip_backward(&mut self) -> StorageResult<()> {
-        while let Some(start) = self.hiding().map(|fragment| fragment.start.clone()) {
-            self.inner.seek_for_prev(&start)?;
-            let order = &self.finder.order;
-            while self.inner.is_valid() && order.compare(self.inner.key(), &start).is_ge() {
-                self.inner.prev()?;
-            }
-        }
-        Ok(())
+            Hidden {
+                finder,
+                newest_entry,
+            },
+        )
     }
 }
 
-impl<C: Cursor> Cursor for Skipping<C> {
-    fn seek_first(&mut self) -> StorageResult<()> {
-        self.inner.seek_first()?;
-        self.skip_forward()
+impl Hidden {
+    /// The fragment that hides the current entry.
+    fn hiding(&mut self, inner: &impl Cursor) -> Option<&Fragment> {
+        if !inner.is_valid() {
+            return None;
+        }
+        let newest_entry = self.newest_entry;
+        let fragment = self.finder.find(inner.key());
+        fragment.filter(|fragment| fragment.newest() > newest_entry)
+    }
+}
+
+impl<C: Cursor> Pass<C> for Hidden {
+    fn forward(&mut self, inner: &mut C) -> StorageResult<()> {
+        while let Some(end) = self.hiding(inner).map(|fragment| fragment.end.clone()) {
+            if end.is_empty() {
+                inner.seek_last()?;
+                return inner.next();
+            }
+            inner.seek(&end)?;
+        }
+        Ok(())
     }
 
-    fn seek_last(&mut self) -> StorageResult<()> {
-        self.inner.seek_last()?;
-        self.skip_backward()
-    }
-
-    fn seek(&mut self, key: &[u8]) -> StorageResult<()> {
-        self.inner.seek(key)?;
-        self.skip_forward()
-    }
-
-    fn seek_for_prev(&mut self, key: &[u8]) -> StorageResult<()> {
-        self.inner.seek_for_prev(key)?;
-        self.skip_backward()
-    }
-
-    fn next(&mut self) -> StorageResult<()> {
-        self.inner.next()?;
-        self.skip_forward()
-    }
-
-    fn prev(&mut self) -> StorageResult<()> {
-        self.inner.prev()?;
-        self.skip_backward()
-    }
-
-    fn is_valid(&self) -> bool {
-        self.inner.is_valid()
-    }
-
-    fn key(&self) -> &[u8] {
-        self.inner.key()
-    }
-
-    fn sequence(&self) -> SeqNo {
-        self.inner.sequence()
-    }
-
-    fn kind(&self) -> EntryKind {
-        self.inner.kind()
-    }
-
-    fn expires_at(&self) -> i64 {
-        self.inner.expires_at()
-    }
-
-    fn value(&mut self) -> StorageResult<ValueRef<'_>> {
-        self.inner.value()
+    fn backward(&mut self, inner: &mut C) -> StorageResult<()> {
+        while let Some(start) = self.hiding(inner).map(|fragment| fragment.start.clone()) {
+            inner.seek_for_prev(&start)?;
+            let order = &self.finder.order;
+            while inner.is_valid() && order.compare(inner.key(), &start).is_ge() {
+                inner.prev()?;
+            }
+        }
+        Ok(())
     }
 }

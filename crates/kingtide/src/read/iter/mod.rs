@@ -7,12 +7,14 @@
 //! | [`mvcc`] | picks the version of each key that one snapshot sees, in both directions |
 //! | [`own_writes`] | the uncommitted operations of a transaction, as one more source of the merge |
 //! | [`owned`] | the public iterator: keeps what it reads alive, loads separated values |
+//! | [`passing`] | a cursor that passes over some entries of another |
 
 pub(crate) mod bounds;
 pub(crate) mod hiding;
 pub(crate) mod mvcc;
 pub(crate) mod own_writes;
 pub(crate) mod owned;
+pub(crate) mod passing;
 
 #[cfg(test)]
 mod tests;
@@ -21,3 +23,4 @@ pub(crate) use bounds::{Bounds, prefix_range};
 pub(crate) use hiding::{RangeFinder, Skipping, merged_ranges};
 pub(crate) use mvcc::MvccCursor;
 pub use owned::{Entries, Iter};
+pub(crate) use passing::{Pass, Passing};
