@@ -20,7 +20,10 @@ use kingtide_env::{
 
 use super::keeper;
 use crate::{
-    compaction::run::{MergeOutcome, Wanted, merge_once, wants_merge},
+    compaction::{
+        observe::wants_merge,
+        run::{MergeOutcome, Wanted, merge_once},
+    },
     engine::Engine,
     error::{Error, ErrorKind, Result},
     events::Event,

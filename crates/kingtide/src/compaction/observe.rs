@@ -1,0 +1,72 @@
+//! What the policy is told of a family: the shape of its tree and its settings.
+
+use std::sync::Arc;
+
+use kingtide_base::{FileId, limits};
+use kingtide_format::TableMeta;
+use kingtide_policy::{PolicyOptions, TableShape, TreeShape, pick_merge};
+
+use crate::{family::Family, version::Version};
+
+/// The size at which merges close a table.
+const TABLE_BYTES_TARGET: u64 = 32 << 20;
+/// As many tombstones as a range delete is taken for when tables are judged by theirs.
+const RANGE_DELETE_WEIGHT: u64 = 1024;
+
+/// True when the policy wants a merge of `family`.
+pub(crate) fn wants_merge(family: &Family) -> bool {
+    let version = Arc::clone(&family.load().version);
+    let busy = family.busy_tables.lock();
+    pick_merge(
+        &shape_of(&version, &busy),
+        &policy_options(family),
+        &family.order,
+    )
+    .is_some()
+}
+
+/// The tables of `version`; those in `busy` are used by running merges.
+pub(super) fn shape_of(version: &Version, busy: &[FileId]) -> TreeShape {
+    let shape = |table: &Arc<TableMeta>| TableShape {
+        file: table.file,
+        bytes: table.file_bytes,
+        entries: weighed(table, table.entries),
+        tombstones: weighed(table, table.tombstones),
+        smallest: table.smallest.clone(),
+        largest: table.largest.clone(),
+        busy: busy.contains(&table.file),
+    };
+    let mut levels: Vec<Vec<TableShape>> = version
+        .levels()
+        .map(|level| level.tables().iter().map(shape).collect())
+        .collect();
+    // The policy wants level 1 from the oldest to the newest, a version has it in read order.
+    if let Some(first) = levels.first_mut() {
+        first.reverse();
+    }
+    TreeShape { levels }
+}
+
+/// A count of `table` with its range deletes, each of which stands for many tombstones.
+fn weighed(table: &TableMeta, count: u64) -> u64 {
+    count.saturating_add(table.range_deletes.saturating_mul(RANGE_DELETE_WEIGHT))
+}
+
+/// A level of a plan as versions number it. Plans stay below the most levels there can be.
+pub(super) fn level_number(level: usize) -> u8 {
+    level.min(limits::LEVELS_MAX) as u8
+}
+
+/// The settings of `family` that the policy follows.
+pub(super) fn policy_options(family: &Family) -> PolicyOptions {
+    let options = family.options();
+    PolicyOptions {
+        level_size_ratio: options.level_size_ratio,
+        l1_file_count_trigger: options.l1_file_count_trigger,
+        write_buffer_bytes: options.write_buffer_bytes,
+        min_levels: options.min_levels,
+        tombstone_density_trigger: options.tombstone_density_trigger,
+        tombstone_density_entries_min: options.tombstone_density_entries_min,
+        table_bytes_target: TABLE_BYTES_TARGET,
+    }
+}
