@@ -9,6 +9,8 @@
 //!
 //! When anything fails, the files made so far are removed: nobody has been told of them.
 
+mod push;
+
 use std::sync::Arc;
 
 use kingtide_base::{
