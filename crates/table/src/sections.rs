@@ -98,7 +98,9 @@ impl Sections {
         let properties =
             decode_properties(&properties, file_id).map_err(|Truncated| malformed())?;
         let mut meta = properties.meta;
-        if meta.range_deletes > 0 && footer.version == KLOG_VERSION_PLAIN {
+        let has_ranges = meta.range_deletes > 0 && footer.version == KLOG_VERSION_PLAIN;
+        let has_family = properties.family.is_some() && footer.version < KLOG_VERSION;
+        if has_ranges || has_family {
             return Err(malformed());
         }
         meta.file_bytes = file_bytes;

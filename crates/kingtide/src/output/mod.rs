@@ -263,7 +263,9 @@ impl<'a> TableWriter<'a> {
                 .then_some(options.bloom_false_positive_rate),
             order: self.family.order.clone(),
         };
-        self.table = Some(TableBuilder::new(file, id, settings));
+        let mut table = TableBuilder::new(file, id, settings);
+        table.set_family(self.family.id, self.family.name());
+        self.table = Some(table);
         Ok(())
     }
 
