@@ -29,8 +29,8 @@ use std::{
     thread,
 };
 
-pub use self::{state::Tuning, world::BatonEnv};
 use self::state::{Next, State};
+pub use self::{state::Tuning, world::BatonEnv};
 use crate::JoinHandle;
 
 thread_local! {

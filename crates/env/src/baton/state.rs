@@ -257,10 +257,13 @@ impl State {
         self.expire();
         let ready: Vec<usize> = self.ready().collect();
         if ready.is_empty() {
-            let first = self.threads.iter().filter_map(|thread| match thread.status {
-                Status::Waiting { until, .. } => until,
-                Status::Ready | Status::Ended => None,
-            });
+            let first = self
+                .threads
+                .iter()
+                .filter_map(|thread| match thread.status {
+                    Status::Waiting { until, .. } => until,
+                    Status::Ready | Status::Ended => None,
+                });
             self.clock_nanos = self.clock_nanos.max(first.min()?);
             self.expire();
             let woken: Vec<usize> = self.ready().collect();

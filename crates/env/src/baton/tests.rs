@@ -127,7 +127,10 @@ fn a_deadlock_is_told_with_its_threads() {
         drop(pair.1.wait(guard));
     });
     let message = outcome.answer.unwrap_err();
-    assert!(message.starts_with("deadlock; 0 client: Waiting"), "{message}");
+    assert!(
+        message.starts_with("deadlock; 0 client: Waiting"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -139,7 +142,10 @@ fn panics_and_endless_runs_are_told() {
         while flag.load(Ordering::SeqCst) == 0 {}
     });
     let message = endless.answer.unwrap_err();
-    assert!(message.starts_with("the run does not come to an end"), "{message}");
+    assert!(
+        message.starts_with("the run does not come to an end"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -170,7 +170,10 @@ impl Condvar {
     ) -> (MutexGuard<'a, T>, bool) {
         match timeout {
             None => {
-                let inner = self.inner.wait(inner).unwrap_or_else(PoisonError::into_inner);
+                let inner = self
+                    .inner
+                    .wait(inner)
+                    .unwrap_or_else(PoisonError::into_inner);
                 (mutex.guard(inner), false)
             }
             Some(timeout) => {

@@ -18,14 +18,14 @@ pub use locks::{Condvar, Mutex, MutexGuard};
 
 /// Atomic integers, std's or loom's, or std's with pauses.
 pub mod atomic {
-    #[cfg(loom)]
-    pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     #[cfg(simulated)]
     pub use super::baton_atomics::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
-    #[cfg(simulated)]
-    pub use std::sync::atomic::{Ordering, fence};
+    #[cfg(loom)]
+    pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     #[cfg(not(any(loom, simulated)))]
     pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    #[cfg(simulated)]
+    pub use std::sync::atomic::{Ordering, fence};
 }
 
 #[cfg(test)]

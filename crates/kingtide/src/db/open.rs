@@ -12,7 +12,7 @@
 
 use std::{
     cell::Cell,
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     io,
     path::Path,
     sync::Arc,
@@ -426,7 +426,7 @@ struct Replayed {
     /// Transactions that wait for their outcome.
     prepared: Vec<Arc<Prepared>>,
     /// Hashes of the names of those whose outcome is in the log.
-    ended: HashSet<u128>,
+    ended: BTreeSet<u128>,
 }
 
 /// Step 3: plays the log into the families, each from its flushed sequence number on.
