@@ -8,6 +8,7 @@
 //! | [`damage`] | a flipped byte anywhere is an error or harmless, never a wrong answer |
 //! | [`real_data`] | real records survive an import that is killed half way |
 //! | [`isolation`] | transactions see of each other what their levels say |
+//! | [`together`] | threads, the system's or a simulation's |
 //! | [`model`] | the naive model: an ordered map of versions |
 //!
 //! Nothing here sleeps or measures time. All randomness comes from a seed that every failure names; the order in which
@@ -24,6 +25,7 @@ pub mod random;
 pub mod real_data;
 pub mod runner;
 pub mod script;
+pub mod together;
 pub mod violation;
 pub mod world;
 

@@ -30,7 +30,10 @@ use std::{
 };
 
 use self::state::{Next, State};
-pub use self::{state::Tuning, world::BatonEnv};
+pub use self::{
+    state::Tuning,
+    world::{BatonEnv, Watch},
+};
 use crate::JoinHandle;
 
 thread_local! {
@@ -162,6 +165,52 @@ pub(crate) fn spawn(
     }))))
 }
 
+/// Runs `bodies` on threads of the simulation that the calling thread belongs to, and waits until all have ended. What
+/// each answered, or the message of its panic.
+///
+/// # Panics
+/// Outside of simulations, and when the system has no thread to give.
+pub fn together<'a, T: Send>(
+    bodies: Vec<Box<dyn FnOnce() -> T + Send + 'a>>,
+) -> Vec<Result<T, String>> {
+    let parent = current().expect("the caller is a thread of a simulation");
+    let answers: Vec<Mutex<Option<T>>> = bodies.iter().map(|_| Mutex::new(None)).collect();
+    let members: Vec<Member> = bodies
+        .iter()
+        .map(|_| Member::register(&parent.shared, "client"))
+        .collect();
+    thread::scope(|scope| {
+        for ((body, answer), member) in bodies.into_iter().zip(&answers).zip(&members) {
+            scope.spawn(move || {
+                member.clone().live(Box::new(move || {
+                    let value = body();
+                    *lock(answer) = Some(value);
+                }));
+            });
+        }
+        // The scope's own waiting must not begin before: this thread would keep the baton.
+        for member in &members {
+            while parent.shared.lock().outcome(member.number).is_none() {
+                wait_at(member.number, None);
+            }
+        }
+    });
+    let ended = members.iter().zip(answers).map(|(member, answer)| {
+        let outcome = parent.shared.lock().outcome(member.number);
+        outcome.unwrap_or(Ok(())).and_then(|()| {
+            lock(&answer)
+                .take()
+                .ok_or_else(|| "a thread ended without an answer".to_owned())
+        })
+    });
+    ended.collect()
+}
+
+/// Lets other threads run, in a loop that waits for them.
+pub fn yield_now() {
+    pause(28);
+}
+
 fn current() -> Option<Member> {
     CURRENT
         .try_with(|current| current.borrow().clone())
@@ -241,7 +290,7 @@ impl Member {
         }
     }
 
-    fn live(self, body: Box<dyn FnOnce() + Send>) {
+    fn live(self, body: Box<dyn FnOnce() + Send + '_>) {
         CURRENT.with(|current| *current.borrow_mut() = Some(self.clone()));
         self.wait_for_turn(self.shared.lock());
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));

@@ -2,7 +2,7 @@
 
 use std::{
     any::Any,
-    io,
+    fmt, io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -15,16 +15,43 @@ use crate::{Directory, DirectoryEntry, Env, File, FileLock, JoinHandle, OpenMode
 const SYNC_NANOS_MAX: u64 = 3_000_000;
 
 /// A world whose calls pause the simulation. Outside of a simulation it passes every call on.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct BatonEnv {
     inner: Arc<dyn Env>,
+    watch: Option<Watch>,
+}
+
+/// Is called after every call that may have changed what is stored, by the thread that made it.
+pub type Watch = Arc<dyn Fn() + Send + Sync>;
+
+impl fmt::Debug for BatonEnv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatonEnv")
+            .field("inner", &self.inner)
+            .finish_non_exhaustive()
+    }
 }
 
 impl BatonEnv {
     /// `inner` with pauses.
     #[must_use]
     pub fn new(inner: Arc<dyn Env>) -> Self {
-        Self { inner }
+        Self { inner, watch: None }
+    }
+
+    /// `inner` with pauses; `watch` sees every state between two changes.
+    #[must_use]
+    pub fn watched(inner: Arc<dyn Env>, watch: Watch) -> Self {
+        Self {
+            inner,
+            watch: Some(watch),
+        }
+    }
+}
+
+fn tell(watch: Option<&Watch>) {
+    if let Some(watch) = watch {
+        watch();
     }
 }
 
@@ -40,7 +67,11 @@ impl Env for BatonEnv {
     fn open_directory(&self, path: &Path, create: bool) -> io::Result<Arc<dyn Directory>> {
         pause(1);
         let inner = self.inner.open_directory(path, create)?;
-        Ok(Arc::new(BatonDirectory { inner }))
+        tell(self.watch.as_ref());
+        Ok(Arc::new(BatonDirectory {
+            inner,
+            watch: self.watch.clone(),
+        }))
     }
 
     fn canonical_path(&self, path: &Path) -> io::Result<PathBuf> {
@@ -90,9 +121,22 @@ impl Env for BatonEnv {
     }
 }
 
-#[derive(Debug)]
 struct BatonDirectory {
     inner: Arc<dyn Directory>,
+    watch: Option<Watch>,
+}
+
+impl fmt::Debug for BatonDirectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl BatonDirectory {
+    fn changed<T>(&self, answer: io::Result<T>) -> io::Result<T> {
+        tell(self.watch.as_ref());
+        answer
+    }
 }
 
 impl Directory for BatonDirectory {
@@ -102,8 +146,11 @@ impl Directory for BatonDirectory {
 
     fn open_directory(&self, name: &str, create: bool) -> io::Result<Arc<dyn Directory>> {
         pause(mark(3, name, 0));
-        let inner = self.inner.open_directory(name, create)?;
-        Ok(Arc::new(Self { inner }))
+        let inner = self.changed(self.inner.open_directory(name, create))?;
+        Ok(Arc::new(Self {
+            inner,
+            watch: self.watch.clone(),
+        }))
     }
 
     fn list(&self) -> io::Result<Vec<DirectoryEntry>> {
@@ -113,40 +160,41 @@ impl Directory for BatonDirectory {
 
     fn open(&self, name: &str, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         pause(mark(5, name, mode as u64));
-        let inner = self.inner.open(name, mode)?;
+        let inner = self.changed(self.inner.open(name, mode))?;
         Ok(Arc::new(BatonFile {
             inner,
+            watch: self.watch.clone(),
             mark: mark(6, name, 0),
         }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         pause(mark(7, from, 0) ^ mark(8, to, 0));
-        self.inner.rename(from, to)
+        self.changed(self.inner.rename(from, to))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
         pause(mark(9, name, 0));
-        self.inner.remove(name)
+        self.changed(self.inner.remove(name))
     }
 
     fn remove_directory(&self, name: &str) -> io::Result<()> {
         pause(mark(10, name, 0));
-        self.inner.remove_directory(name)
+        self.changed(self.inner.remove_directory(name))
     }
 
     fn link(&self, name: &str, target: &dyn Directory, to: &str) -> io::Result<()> {
         pause(mark(11, name, 0));
         let any: &dyn Any = target;
-        match any.downcast_ref::<Self>() {
+        self.changed(match any.downcast_ref::<Self>() {
             Some(target) => self.inner.link(name, target.inner.as_ref(), to),
             None => self.inner.link(name, target, to),
-        }
+        })
     }
 
     fn sync(&self) -> io::Result<()> {
         sleep(draw(SYNC_NANOS_MAX));
-        let answer = self.inner.sync();
+        let answer = self.changed(self.inner.sync());
         pause(12);
         answer
     }
@@ -161,10 +209,23 @@ impl Directory for BatonDirectory {
     }
 }
 
-#[derive(Debug)]
 struct BatonFile {
     inner: Arc<dyn File>,
+    watch: Option<Watch>,
     mark: u64,
+}
+
+impl fmt::Debug for BatonFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl BatonFile {
+    fn changed<T>(&self, answer: io::Result<T>) -> io::Result<T> {
+        tell(self.watch.as_ref());
+        answer
+    }
 }
 
 impl File for BatonFile {
@@ -175,7 +236,7 @@ impl File for BatonFile {
 
     fn write_at(&self, source: &[u8], offset: u64) -> io::Result<()> {
         pause(self.mark ^ offset.rotate_left(8) ^ source.len() as u64);
-        self.inner.write_at(source, offset)
+        self.changed(self.inner.write_at(source, offset))
     }
 
     fn prepare_window(&self, offset: u64, bytes: u64) -> io::Result<bool> {
@@ -185,12 +246,12 @@ impl File for BatonFile {
 
     fn allocate(&self, offset: u64, bytes: u64) -> io::Result<()> {
         pause(self.mark ^ offset ^ bytes.rotate_left(8));
-        self.inner.allocate(offset, bytes)
+        self.changed(self.inner.allocate(offset, bytes))
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         pause(self.mark ^ bytes);
-        self.inner.set_len(bytes)
+        self.changed(self.inner.set_len(bytes))
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -204,7 +265,7 @@ impl File for BatonFile {
         if nanos % 2 == 0 {
             sleep(nanos);
         }
-        let answer = self.inner.sync();
+        let answer = self.changed(self.inner.sync());
         if nanos % 2 == 1 {
             sleep(nanos);
         }

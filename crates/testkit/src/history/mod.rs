@@ -33,6 +33,7 @@ mod reads;
 mod walk;
 mod writes;
 
+pub use draw::{family_options, sync_mode};
 pub use driver::Tally;
 
 use crate::violation::{Checked, no_panic};
