@@ -30,6 +30,7 @@ mod verify;
 
 pub use builder::{TableBuilder, TableSettings};
 pub use cursor::{CursorUse, TableCursor};
+pub use fences::Fences;
 pub use kingtide_format::block::DataBlock as Block;
 pub use level::LevelCursor;
 pub use names::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};
