@@ -72,13 +72,12 @@ pub fn run(arguments: Arguments) -> ExitCode {
             seeds,
             transactions,
         } => level_of(&level).map(|level| {
+            let plan_of = move |seed| Plan::new(Scenario::History(level), seed, transactions);
             let campaign = Campaign {
                 name: "history",
                 first_seed: seed,
                 seeds,
-                plan_of: Box::new(move |seed| {
-                    Plan::new(Scenario::History(level), seed, transactions)
-                }),
+                plan_of: Box::new(plan_of),
                 cuts_max: None,
                 until: None,
                 once: false,
@@ -86,6 +85,10 @@ pub fn run(arguments: Arguments) -> ExitCode {
             campaign.run_checked(jobs).map(drop)
         }),
     };
+    exit_code(outcome)
+}
+
+fn exit_code(outcome: Answer) -> ExitCode {
     match outcome {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(violation)) => {
