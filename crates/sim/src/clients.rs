@@ -12,6 +12,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -19,10 +20,7 @@ use std::{
 };
 
 use kingtide::{ColumnFamily, Db, ErrorKind, FamilyOptions, Options, SyncMode, TransactionOptions};
-use kingtide_env::{
-    CrashImage, MemoryEnv,
-    baton::{self, BatonEnv},
-};
+use kingtide_env::{CrashImage, FaultyEnv, MemoryEnv, Operation, Rule, Times, baton::BatonEnv};
 use kingtide_testkit::{
     Checked, Random, Violation,
     dump::{Dump, dump},
@@ -55,6 +53,8 @@ struct Shared {
     options: Vec<FamilyOptions>,
     keys: usize,
     notes: Arc<Mutex<Notes>>,
+    /// Tables cannot be written now and then: background work may fail, and tries again.
+    has_faults: bool,
 }
 
 /// What is known from outside.
@@ -110,11 +110,19 @@ pub fn run(plan: &Plan, cuts: Cuts) -> Checked<SimTally> {
         random: Mutex::new(Random::new(random.draw())),
     };
     let chance = random.between(4, 60);
+    let faulty = FaultyEnv::new(Arc::new(memory.clone()));
+    let has_faults = random.one_in(3);
     let env = BatonEnv::watched(
-        Arc::new(memory.clone()),
+        Arc::new(faulty.clone()),
         Arc::new(move || watch.look(chance)),
     );
-    let shared = open(plan, &mut random, env, Arc::clone(&notes))?;
+    let mut shared = open(&mut random, env, Arc::clone(&notes))?;
+    if has_faults {
+        shared.has_faults = true;
+        for _ in 0..random.between(1, 3) {
+            faulty.fail(table_fault(&mut random));
+        }
+    }
     armed.store(true, Ordering::SeqCst);
     let clients = random.between(2, 4) as u64;
     let bodies = (0..clients).map(|client| {
@@ -134,6 +142,7 @@ pub fn run(plan: &Plan, cuts: Cuts) -> Checked<SimTally> {
         outcome?;
     }
     armed.store(false, Ordering::SeqCst);
+    faulty.clear();
     let Shared { db, options, .. } = shared;
     db.close()?;
     let mut notes = std::mem::take(&mut *lock(&notes));
@@ -141,12 +150,18 @@ pub fn run(plan: &Plan, cuts: Cuts) -> Checked<SimTally> {
     check_copies(&notes, &options, &memory)
 }
 
-fn open(
-    plan: &Plan,
-    random: &mut Random,
-    env: BatonEnv,
-    notes: Arc<Mutex<Notes>>,
-) -> Checked<Shared> {
+/// A full disk, or one that cannot be written to, met by flushes and merges.
+fn table_fault(random: &mut Random) -> Rule {
+    Rule {
+        operation: *random.pick(&[Operation::Write, Operation::Create, Operation::Write]),
+        name_contains: random.pick(&[".klog", ".vlog"]).to_string(),
+        nth: random.between(1, 6) as u64,
+        error: *random.pick(&[io::ErrorKind::StorageFull, io::ErrorKind::Other]),
+        times: Times::Once,
+    }
+}
+
+fn open(random: &mut Random, env: BatonEnv, notes: Arc<Mutex<Notes>>) -> Checked<Shared> {
     let settings = Options {
         block_cache_bytes: *random.pick(&[0, 64 << 10, 1 << 20]),
         open_tables_max: *random.pick(&[0, 2, 256]),
@@ -166,13 +181,13 @@ fn open(
         options.push(chosen);
     }
     let keys = *random.pick(&[5, 20, 80]);
-    let _ = plan;
     Ok(Shared {
         db,
         families,
         options,
         keys,
         notes,
+        has_faults: false,
     })
 }
 
@@ -180,8 +195,8 @@ fn open(
 fn operation(shared: &Shared, seed: u64, number: u64) -> Checked {
     let mut random = Random::new(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     match random.below(100) {
-        0..=1 => Ok(shared.db.flush(random.pick(&shared.families))?),
-        2 => Ok(shared.db.compact(random.pick(&shared.families))?),
+        0..=1 => background(shared, shared.db.flush(random.pick(&shared.families))),
+        2 => background(shared, shared.db.compact(random.pick(&shared.families))),
         3..=5 => {
             let before = lock(&shared.notes).acknowledged;
             shared.db.sync_wal()?;
@@ -191,6 +206,22 @@ fn operation(shared: &Shared, seed: u64, number: u64) -> Checked {
         }
         6..=20 => read(shared, &mut random),
         _ => commit(shared, &mut random, number),
+    }
+}
+
+/// A failure that was asked for is none.
+fn background(shared: &Shared, outcome: kingtide::Result<()>) -> Checked {
+    match outcome {
+        Err(error)
+            if shared.has_faults
+                && matches!(
+                    error.kind(),
+                    ErrorKind::Io | ErrorKind::DiskFull | ErrorKind::Busy
+                ) =>
+        {
+            Ok(())
+        }
+        outcome => Ok(outcome?),
     }
 }
 
@@ -237,7 +268,11 @@ fn commit(shared: &Shared, random: &mut Random, number: u64) -> Checked {
             .iter()
             .any(|(family, ..)| shared.options[*family].sync == SyncMode::Full),
     };
-    let sequence = transaction.commit()?.0;
+    let sequence = match transaction.commit() {
+        Ok(sequence) => sequence.0,
+        // Nothing was written: memtables are full and cannot be flushed.
+        Err(error) => return background(shared, Err(error)),
+    };
     let mut notes = lock(&shared.notes);
     notes.commits.push(Commit { sequence, writes });
     notes.acknowledged = notes.acknowledged.max(sequence);
@@ -461,6 +496,5 @@ fn recover_twice(found: &MemoryEnv, random: &mut Random) -> Checked<Dump> {
     ensure(content == expected, || {
         format!("recovery cut after {cut} calls: the second one shows another state")
     })?;
-    let _ = baton::is_simulated();
     Ok(content)
 }

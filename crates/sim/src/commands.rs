@@ -21,6 +21,7 @@ use crate::{
     reduce::reduce,
     simulation,
     tally::SimTally,
+    zoo,
 };
 
 /// Transactions of a history that correspond to one operation of other scenarios.
@@ -66,6 +67,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
             seed,
             operations,
         } => crash(&at, seed, operations),
+        Command::Zoo { filter, violations } => Ok(zoo::run(&filter, violations)),
         Command::History {
             level,
             seed,

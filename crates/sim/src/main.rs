@@ -6,6 +6,7 @@
 //! | `simulation` | runs a plan, twice where asked |
 //! | `clients` | several clients that commit, power cuts at calls of any thread |
 //! | `reduce` | makes a failing plan small |
+//! | `zoo` | plants known bugs and looks who catches them |
 //! | `tally` | what was gone through |
 //!
 //! Simulations need a build with `--cfg simulated`; `cargo sim` makes and runs one.
@@ -17,6 +18,8 @@ mod reduce;
 #[cfg(simulated)]
 mod simulation;
 mod tally;
+#[cfg(simulated)]
+mod zoo;
 
 #[cfg(simulated)]
 mod commands;
@@ -105,6 +108,15 @@ enum Command {
         /// Operations of the run
         #[arg(long, default_value_t = 60)]
         operations: u64,
+    },
+    /// Plants known bugs, one after the other: each must be caught
+    Zoo {
+        /// Only bugs whose name holds this
+        #[arg(default_value = "")]
+        filter: String,
+        /// Show what each was caught by
+        #[arg(long)]
+        violations: bool,
     },
     /// Explains transactions of several clients by their isolation level
     History {

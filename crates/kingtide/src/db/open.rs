@@ -20,6 +20,7 @@ use std::{
 
 use kingtide_base::{
     ComparatorRef, FileId, KeyOrder, SegmentId, SeqNo, StorageError, built_in_comparator,
+    planted::{self, Bug},
 };
 use kingtide_env::{Directory, Env, FileLock, PosixEnv, sync::atomic::Ordering};
 use kingtide_format::{Edit, TableMeta};
@@ -478,9 +479,13 @@ fn last_sequence(state: &ManifestState, replayed: SeqNo) -> SeqNo {
         .families()
         .map(|(_, family)| family.flushed_through)
         .max();
-    replayed
+    let last = replayed
         .max(state.log_start().sequence)
-        .max(flushed.unwrap_or_default())
+        .max(flushed.unwrap_or_default());
+    if planted::is(Bug::SequenceReused) {
+        return SeqNo(last.0.saturating_sub(1));
+    }
+    last
 }
 
 /// Step 4: the first segment of this opening with the transactions that are still prepared, and the checkpoint.
@@ -533,7 +538,11 @@ fn begin_log(
     Ok(CommitLog::new(
         begun.tail,
         begun.next_slot,
-        LockTable::restored(&begun.carried),
+        if planted::is(Bug::PreparedLocksForgotten) {
+            LockTable::default()
+        } else {
+            LockTable::restored(&begun.carried)
+        },
     ))
 }
 

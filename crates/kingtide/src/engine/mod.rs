@@ -9,7 +9,10 @@ mod watch;
 
 use std::sync::Arc;
 
-use kingtide_base::{ComparatorRef, Lsn, SegmentId, SeqNo, limits};
+use kingtide_base::{
+    ComparatorRef, Lsn, SegmentId, SeqNo, limits,
+    planted::{self, Bug},
+};
 use kingtide_env::{
     Directory, Env, FileLock,
     sync::{
@@ -206,6 +209,7 @@ impl Engine {
         let mut needed = needed_by_memtables(&families, &state, without);
         let durable = self.pipeline.order.durable();
         if let Some(place) = state.log.locks.oldest(durable)
+            && !planted::is(Bug::PreparedLost)
             && place.start < needed.position
         {
             needed.position = place.start;
@@ -327,6 +331,7 @@ fn needed_by_memtables(
                 continue;
             }
             if let Some(span) = memory.span()
+                && !planted::is(Bug::LogStartTooFar)
                 && span.start < needed.position
             {
                 needed.position = span.start;
