@@ -21,6 +21,7 @@ mod names;
 mod output;
 mod read_ahead;
 mod salvage;
+mod samples;
 mod sections;
 mod table;
 mod table_cache;

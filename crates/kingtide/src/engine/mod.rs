@@ -25,6 +25,7 @@ use crate::{
     files::Files,
     manifest::{Manifest, ManifestState},
     options::Options,
+    output::{crew::Crew, rate::RateLimit},
     read::tracker::SharedReads,
     snapshot::{SnapshotList, SnapshotRegistry},
     write::{CommitLog, OrderState, Pipeline, WriteSet},
@@ -76,6 +77,10 @@ pub(crate) struct Engine {
     write_sets: Mutex<Vec<WriteSet>>,
     /// The same for what transactions read.
     read_sets: Mutex<Vec<Arc<SharedReads>>>,
+    /// The threads that flushes and merges may be helped by; none before they are started.
+    pub(crate) crew: std::sync::OnceLock<Arc<dyn Crew>>,
+    /// How fast merges may write.
+    pub(crate) merge_rate: RateLimit,
     /// Bytes that open transactions hold, but for the last few thousand of each.
     transaction_bytes: AtomicUsize,
 }
@@ -98,6 +103,8 @@ impl Engine {
         Self {
             env: parts.env,
             comparators: Mutex::new(parts.options.comparators.clone()),
+            crew: std::sync::OnceLock::new(),
+            merge_rate: RateLimit::new(parts.options.compaction_rate_bytes_max),
             registering: Mutex::new(()),
             options: parts.options,
             wal: parts.wal,
