@@ -88,7 +88,11 @@ impl Background {
                 self.schedule(Task::Flush, family);
             }
         }
-        self.finish(Task::Flush, family, flushed.map(|_| ()));
+        self.finish(
+            (Task::Flush, engine.env.as_ref()),
+            family,
+            flushed.map(|_| ()),
+        );
     }
 
     /// Runs one merge of level 1 that waits although no thread is free for it.
@@ -115,7 +119,11 @@ impl Background {
                     self.tell(engine, (Task::Merge, family), error);
                 }
                 let is_merged = merged.as_ref().is_ok_and(|is_merged| *is_merged);
-                self.finish(Task::Merge, family, merged.map(|_| ()));
+                self.finish(
+                    (Task::Merge, engine.env.as_ref()),
+                    family,
+                    merged.map(|_| ()),
+                );
                 is_merged
             }
         })

@@ -13,7 +13,7 @@ use std::{
 
 use kingtide_base::FamilyId;
 use kingtide_env::{
-    JoinHandle,
+    Env, JoinHandle,
     sync::{
         Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -37,6 +37,8 @@ use crate::{
 
 /// The pause before failed work is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// How often that pause doubles, for merges that fail again and again: each try may write much.
+const PAUSE_DOUBLINGS_MAX: u32 = 4;
 /// Runs that a memtable keeps without being merged in the background.
 const RUNS_KEPT: usize = 8;
 
@@ -73,6 +75,8 @@ pub(super) struct Queues {
     pub(super) is_stopping: bool,
     /// The last background failure since the last success, for callers that wait for work to be done.
     pub(super) failure: Option<(ErrorKind, Arc<str>)>,
+    /// Merges that failed since one succeeded.
+    merges_failed: u32,
 }
 
 /// What a thread does next.
@@ -132,6 +136,16 @@ impl Queues {
         let family = index.and_then(|index| queue.remove(index));
         self.held = held;
         family
+    }
+
+    /// How long to wait before work of this kind, which has failed, is tried again.
+    fn pause_after(&mut self, task: Task) -> Duration {
+        if !matches!(task, Task::Merge | Task::Settle) {
+            return RETRY_PAUSE;
+        }
+        let doublings = self.merges_failed.min(PAUSE_DOUBLINGS_MAX);
+        self.merges_failed = self.merges_failed.saturating_add(1);
+        RETRY_PAUSE * 2_u32.pow(doublings)
     }
 
     pub(super) fn is_running(&self, task: Task, family: FamilyId) -> bool {
@@ -383,8 +397,9 @@ impl Background {
         if let Err(error) = &outcome {
             self.tell(&engine, (task, family), error);
         }
+        let env = Arc::clone(&engine.env);
         drop(engine);
-        self.finish(task, family, outcome);
+        self.finish((task, env.as_ref()), family, outcome);
     }
 
     fn next(&self, tasks: &[Task]) -> Option<Work> {
@@ -468,17 +483,46 @@ impl Background {
         }
     }
 
-    pub(super) fn finish(&self, task: Task, family: &Arc<Family>, outcome: Result<()>) {
+    /// Waits for `pause`, or for a stop. Other work of this thread waits that long.
+    fn pause<'a>(
+        &'a self,
+        mut queues: MutexGuard<'a, Queues>,
+        (pause, env): (Duration, &dyn Env),
+    ) -> MutexGuard<'a, Queues> {
+        let begun = env.monotonic_nanos();
+        let mut is_over = false;
+        while !is_over && !queues.is_stopping {
+            let waited = Duration::from_nanos(env.monotonic_nanos().saturating_sub(begun));
+            let left = pause.saturating_sub(waited);
+            if left.is_zero() {
+                break;
+            }
+            (queues, is_over) = self.work.wait_timeout(queues, left);
+        }
+        queues
+    }
+
+    pub(super) fn finish(
+        &self,
+        (task, env): (Task, &dyn Env),
+        family: &Arc<Family>,
+        outcome: Result<()>,
+    ) {
         let mut queues = self.queues.lock();
         match outcome {
-            Ok(()) => queues.failure = None,
+            Ok(()) => {
+                queues.failure = None;
+                if task == Task::Merge {
+                    queues.merges_failed = 0;
+                }
+            }
             Err(error) => {
                 let is_final = error.kind() == ErrorKind::ReopenRequired;
                 queues.failure = Some((error.kind(), error.to_string().into()));
                 self.idle.notify_all();
                 if !is_final && !queues.is_stopping {
-                    // The pause also ends with a stop; other work of this thread waits that long.
-                    queues = self.work.wait_timeout(queues, RETRY_PAUSE).0;
+                    let pause = queues.pause_after(task);
+                    queues = self.pause(queues, (pause, env));
                     let queue = queues.queue(task);
                     if !queue.iter().any(|queued| Arc::ptr_eq(queued, family)) {
                         queue.push_back(Arc::clone(family));

@@ -12,7 +12,6 @@ use crate::{
     output::{
         Output,
         crew::Urgency,
-        discard_output,
         parts::{Pass, part_bytes_min, parts_max, run},
     },
 };
@@ -43,6 +42,7 @@ pub(crate) fn merge_once(
     let Some(claim) = Claim::take(family, wanted)? else {
         return Ok(MergeOutcome::Nothing);
     };
+    engine.settle_doubts()?;
     if claim.plan.moves_only {
         engine.install_moves(family, &claim.inputs, claim.target_level())?;
         return Ok(MergeOutcome::Merged);
@@ -54,11 +54,11 @@ pub(crate) fn merge_once(
     };
     let target_level = claim.target_level();
     if let Err(error) = engine.install_merge(family, &claim.inputs, target_level, &output) {
-        if family.is_dropped() {
-            discard_output(&engine.files, &output);
-            return Ok(MergeOutcome::Nothing);
-        }
-        return Err(error);
+        engine.reject_output(output);
+        return match family.is_dropped() {
+            true => Ok(MergeOutcome::Nothing),
+            false => Err(error),
+        };
     }
     family.counters.note_dropped(&output.books.dropped);
     watch.end(|micros| Event::MergeEnd {

@@ -1,6 +1,7 @@
 //! The shared state of an open database: what every path (write, read, flush, merge, recovery) works on. Holds parts and
 //! the rules that bind them together; the paths themselves are modules of their own.
 
+mod doubt;
 mod extent;
 mod install;
 mod shrink;
@@ -81,6 +82,8 @@ pub(crate) struct Engine {
     pub(crate) crew: std::sync::OnceLock<Arc<dyn Crew>>,
     /// How fast merges may write.
     pub(crate) merge_rate: RateLimit,
+    /// What could not be installed.
+    doubts: doubt::Doubts,
     /// Bytes that open transactions hold, but for the last few thousand of each.
     transaction_bytes: AtomicUsize,
 }
@@ -104,6 +107,7 @@ impl Engine {
             env: parts.env,
             comparators: Mutex::new(parts.options.comparators.clone()),
             crew: std::sync::OnceLock::new(),
+            doubts: doubt::Doubts::default(),
             merge_rate: RateLimit::new(parts.options.compaction_rate_bytes_max),
             registering: Mutex::new(()),
             options: parts.options,

@@ -190,6 +190,7 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
         return Ok(false);
     }
     let watch = watch(engine, family, &memory);
+    engine.settle_doubts()?;
     secure_log(engine, &memory)?;
     let mut filter = version_filter(engine, &family.order, is_bottom).with_lookup(exists_below(
         &engine.files,
@@ -208,11 +209,11 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
     )?;
     let output = write_parts(engine, family, &memory.table, filter)?;
     if let Err(error) = engine.install_flush(family, &memory, &output) {
-        if family.is_dropped() {
-            discard_output(&engine.files, &output);
-            return Ok(false);
-        }
-        return Err(error);
+        engine.reject_output(output);
+        return match family.is_dropped() {
+            true => Ok(false),
+            false => Err(error),
+        };
     }
     family.counters.note_dropped(&output.books.dropped);
     let bytes = memory.table.bytes();

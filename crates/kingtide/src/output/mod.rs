@@ -22,8 +22,7 @@ pub(crate) mod rate;
 use std::sync::Arc;
 
 use kingtide_base::{
-    Cursor, EntryKind, EntryRef, FileId, Fragments, StorageError, StorageResult, ValuePointer,
-    ValueRef, is_before_end,
+    Cursor, EntryKind, EntryRef, Fragments, StorageResult, ValuePointer, ValueRef, is_before_end,
 };
 use kingtide_format::{CodecId, TableMeta, ValueFileMeta};
 use kingtide_table::{TableBuilder, TableSettings, ValueLogBuilder};
@@ -34,7 +33,7 @@ use crate::{
         tally::Books,
     },
     family::Family,
-    files::Files,
+    files::{Files, NewFile},
     options::{Compression, FamilyOptions},
 };
 
@@ -108,7 +107,7 @@ pub(crate) struct TableWriter<'a> {
     key: Vec<u8>,
     /// The range deletes to be written, less those of closed tables.
     ranges: Fragments,
-    created: Vec<Created>,
+    created: Vec<NewFile>,
     output: Output,
     part: Option<KeyRange>,
     pace: Option<&'a dyn Pace>,
@@ -118,11 +117,6 @@ pub(crate) struct TableWriter<'a> {
 
 /// Keys from the first (`None`: the first there is) to before the second (empty: to the end).
 pub(crate) type KeyRange = (Option<Vec<u8>>, Vec<u8>);
-
-enum Created {
-    Klog(FileId),
-    Vlog(FileId),
-}
 
 impl<'a> TableWriter<'a> {
     /// A writer for tables of about `table_bytes_max`.
@@ -335,7 +329,7 @@ impl<'a> TableWriter<'a> {
             None => {
                 let id = self.files.take_id();
                 let file = self.files.create_vlog(id)?;
-                self.created.push(Created::Vlog(id));
+                self.created.push(NewFile::Vlog(id));
                 self.values.insert(ValueLogBuilder::new(file, id, codec))
             }
         };
@@ -346,7 +340,7 @@ impl<'a> TableWriter<'a> {
         let options = &self.options;
         let id = self.files.take_id();
         let file = self.files.create_klog(id)?;
-        self.created.push(Created::Klog(id));
+        self.created.push(NewFile::Klog(id));
         let settings = TableSettings {
             block_bytes: BLOCK_BYTES,
             codec: codec_of(options.compression),
@@ -387,7 +381,9 @@ impl<'a> TableWriter<'a> {
     fn give_up(&mut self) {
         self.table = None;
         self.values = None;
-        discard(self.files, &std::mem::take(&mut self.created));
+        for file in std::mem::take(&mut self.created) {
+            self.files.remove_new(file);
+        }
     }
 }
 
@@ -399,24 +395,15 @@ fn sync_directories(files: &Files, output: &Output) -> StorageResult<()> {
     files.sync_directories(!output.value_files.is_empty())
 }
 
-/// Removes files that no manifest names. Best effort: what stays behind is removed by the next open.
-fn discard(files: &Files, created: &[Created]) {
-    for file in created {
-        let _: Result<(), StorageError> = match file {
-            Created::Klog(id) => files.remove_klog(*id),
-            Created::Vlog(id) => files.remove_vlog(*id),
-        };
-    }
-}
-
-/// Removes the files of an output that was not installed.
+/// Removes the files of an output that was not installed, and that no batch of the manifest names. What cannot be removed
+/// now is tried again, and removed by the next open at the latest.
 pub(crate) fn discard_output(files: &Files, output: &Output) {
-    let tables = output.tables.iter().map(|table| Created::Klog(table.file));
+    let tables = output.tables.iter().map(|table| NewFile::Klog(table.file));
     let values = output
         .value_files
         .iter()
-        .map(|file| Created::Vlog(file.file));
-    discard(files, &tables.chain(values).collect::<Vec<_>>());
+        .map(|file| NewFile::Vlog(file.file));
+    tables.chain(values).for_each(|file| files.remove_new(file));
 }
 
 #[cfg(test)]
