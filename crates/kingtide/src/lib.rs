@@ -93,7 +93,7 @@ pub use db::{Db, PreparedTransaction, Snapshot, VerifyReport};
 pub use error::{Conflict, ConflictAccess, Error, ErrorKind, Result};
 pub use events::{Event, Listener, LogLevel, LogOptions};
 pub use family::{
-    ColumnFamily,
+    ColumnFamily, DroppedVersions,
     hook::{CommitEvent, CommitHook, CommitOperation},
 };
 pub use kingtide_base::{

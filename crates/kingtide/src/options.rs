@@ -93,6 +93,10 @@ pub struct Options {
     pub flush_threads: usize,
     /// Threads that merge tables; 0 counts as 1. Default: 2.
     pub compaction_threads: usize,
+    /// Bytes of tables and value files that all merges together may write in a second, on average; after a pause they may
+    /// write as many at once as a tenth of a second allows. Flushes are not limited. Merges that are limited too much
+    /// leave more tables, which slows reads and takes room. 0 means no limit. Default: 0.
+    pub compaction_rate_bytes_max: u64,
     /// Bytes of table blocks kept in memory, shared by all families; 0 switches the cache off. Default: 64 MiB.
     pub block_cache_bytes: usize,
     /// Tables kept open while nobody reads them; 0 means no limit. When the process may open no more files, idle ones are
@@ -130,6 +134,7 @@ impl Default for Options {
             read_only: false,
             flush_threads: 0,
             compaction_threads: 2,
+            compaction_rate_bytes_max: 0,
             block_cache_bytes: 64 << 20,
             open_tables_max: 256,
             memory_bytes_max: 0,
@@ -152,6 +157,7 @@ impl fmt::Debug for Options {
             .field("read_only", &self.read_only)
             .field("flush_threads", &self.flush_threads)
             .field("compaction_threads", &self.compaction_threads)
+            .field("compaction_rate_bytes_max", &self.compaction_rate_bytes_max)
             .field("block_cache_bytes", &self.block_cache_bytes)
             .field("open_tables_max", &self.open_tables_max)
             .field("memory_bytes_max", &self.memory_bytes_max)

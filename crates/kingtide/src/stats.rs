@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use kingtide_base::SeqNo;
 
+use crate::family::DroppedVersions;
+
 /// Numbers about a database. Counts are since the open unless said; sizes are of this moment.
 ///
 /// ```
@@ -227,6 +229,8 @@ pub struct FamilyStats {
     pub merge_bytes_read: u64,
     /// Bytes written to tables and value files by merges.
     pub merge_bytes_written: u64,
+    /// Versions that flushes and merges left out, by reason.
+    pub dropped: DroppedVersions,
 }
 
 impl FamilyStats {

@@ -3,6 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `scheduler` | what waits to be done, who does it, and when everything is done |
+//! | `helping` | idle threads help, and running merges give way |
 //! | `hold` | merging by hand, cancelling merges, what is going on |
 //! | `settle` | families with many tombstones are merged when the database is idle |
 //! | `keeper` | the log's keeper: windows and blanks ahead of the tail, interval syncs, marks |
@@ -10,6 +11,7 @@
 //! Flushes go before merges, because writers wait for them. A failed flush or merge is tried again after a pause: its
 //! inputs are untouched.
 
+mod helping;
 mod hold;
 mod keeper;
 mod scheduler;

@@ -140,6 +140,12 @@ impl Db {
         })
     }
 
+    /// What it is made of, for tests of what works inside.
+    #[cfg(test)]
+    pub(crate) fn inside(&self) -> (&Arc<Engine>, &Arc<Background>) {
+        (&self.shared.engine, &self.shared.background)
+    }
+
     fn engine(&self) -> &Arc<Engine> {
         &self.shared.engine
     }

@@ -162,6 +162,7 @@ pub(super) fn of_family(family: &Family) -> FamilyStats {
         merges: totals.merges,
         merge_bytes_read: totals.merge_bytes_read,
         merge_bytes_written: totals.merge_bytes_written,
+        dropped: totals.dropped,
         levels,
         commit_hook_calls: hooks.calls,
         commit_hook_failures: hooks.failures,

@@ -12,6 +12,7 @@ use super::{Engine, ManifestSlot};
 use crate::{
     error::{Error, ErrorKind, Result},
     family::Family,
+    files::NewFile,
     manifest::ManifestState,
     memtable::Memory,
     output::Output,
@@ -215,16 +216,18 @@ impl Engine {
     /// Removes dead tables, and the value files that no table points to since.
     ///
     /// # Errors
-    /// What the manifest answers; the value files then stay until the next open.
+    /// What the manifest answers; the value files then stay until the next call.
     pub(crate) fn sweep_files(&self) -> Result<()> {
+        self.files.remove_leftovers();
         self.remove_value_files(self.files.sweep_tables())
     }
 
     /// Removes value files that no table points to: first from the manifest, then from the disk.
     ///
     /// # Errors
-    /// What the manifest answers; the files then stay until the next open.
+    /// What the manifest answers; the files then stay until the next call.
     pub(crate) fn remove_value_files(&self, dead: Vec<FileId>) -> Result<()> {
+        let dead = self.doubts.take_dead_values(dead);
         if dead.is_empty() {
             return Ok(());
         }
@@ -232,10 +235,13 @@ impl Engine {
             .iter()
             .map(|file| Edit::RemoveValueFile(*file))
             .collect();
-        self.manifest.lock().append(&edits)?;
+        let appended = self.manifest.lock().append(&edits);
+        if let Err(error) = appended {
+            self.doubts.keep_dead_values(dead);
+            return Err(error);
+        }
         for file in dead {
-            // As for segments: a leftover is harmless.
-            let _ = self.files.remove_vlog(file);
+            self.files.remove_new(NewFile::Vlog(file));
         }
         Ok(())
     }

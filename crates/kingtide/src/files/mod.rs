@@ -15,9 +15,12 @@ use kingtide_base::{
 use kingtide_collections::BlockCache;
 use kingtide_env::{
     Directory, File, OpenMode,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
-use kingtide_table::{Block, TableCache, ValueFiles, klog_name, vlog_name};
+use kingtide_table::{Block, TableCache, ValueFiles, has_no_more_files, klog_name, vlog_name};
 
 pub(crate) use live::LiveFiles;
 
@@ -31,6 +34,15 @@ const VALUE_FILES_OPEN_MAX: usize = 64;
 /// Files that the process may have open besides tables.
 const FILES_RESERVED: usize = VALUE_FILES_OPEN_MAX + 128;
 
+/// A file that the manifest does not name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NewFile {
+    /// In `klog`.
+    Klog(FileId),
+    /// In `vlog`.
+    Vlog(FileId),
+}
+
 /// See the module.
 pub(crate) struct Files {
     pub(crate) klog: Arc<dyn Directory>,
@@ -40,6 +52,8 @@ pub(crate) struct Files {
     pub(crate) blocks: Arc<BlockCache<Block>>,
     pub(crate) live: LiveFiles,
     next_file: AtomicU64,
+    /// Files that could not be removed: tried again, and removed by the next open at the latest.
+    leftovers: Mutex<Vec<NewFile>>,
     /// Who is told of removals; nobody before [`Files::tell`].
     events: OnceLock<Arc<Events>>,
 }
@@ -59,6 +73,7 @@ impl Files {
             blocks: Arc::new(BlockCache::new(block_cache_bytes)),
             live: LiveFiles::default(),
             next_file: AtomicU64::new(next_file.0),
+            leftovers: Mutex::default(),
             events: OnceLock::new(),
             klog,
             vlog,
@@ -82,26 +97,37 @@ impl Files {
         FileId(self.next_file.load(Ordering::Relaxed))
     }
 
-    /// Creates the klog file `id`.
+    /// Creates the klog file `id`. When the system has no more files to give, idle ones are closed first.
     ///
     /// # Errors
     /// What the system answers.
     pub(crate) fn create_klog(&self, id: FileId) -> StorageResult<Arc<dyn File>> {
         let name = klog_name(id);
-        self.klog
-            .open(&name, OpenMode::CreateNew)
+        self.create(self.klog.as_ref(), &name)
             .map_err(|error| StorageError::io(format!("klog/{name}"), "create", error))
     }
 
-    /// Creates the vlog file `id`.
+    /// Creates the vlog file `id`. When the system has no more files to give, idle ones are closed first.
     ///
     /// # Errors
     /// What the system answers.
     pub(crate) fn create_vlog(&self, id: FileId) -> StorageResult<Arc<dyn File>> {
         let name = vlog_name(id);
-        self.vlog
-            .open(&name, OpenMode::CreateNew)
+        self.create(self.vlog.as_ref(), &name)
             .map_err(|error| StorageError::io(format!("vlog/{name}"), "create", error))
+    }
+
+    fn create(&self, directory: &dyn Directory, name: &str) -> std::io::Result<Arc<dyn File>> {
+        let create = || directory.open(name, OpenMode::CreateNew);
+        let created = create();
+        match &created {
+            Err(error) if has_no_more_files(error) => {
+                self.tables.close_some();
+                self.values.close_some();
+                create()
+            }
+            _ => created,
+        }
     }
 
     /// Makes the names of new files durable.
@@ -142,6 +168,25 @@ impl Files {
         let name = vlog_name(id);
         self.values.forget(id);
         self.remove(self.vlog.as_ref(), &name, "vlog")
+    }
+
+    /// Removes a file that no manifest names. If that fails, it is tried again now and then.
+    pub(crate) fn remove_new(&self, file: NewFile) {
+        let removed = match file {
+            NewFile::Klog(id) => self.remove_klog(id),
+            NewFile::Vlog(id) => self.remove_vlog(id),
+        };
+        if removed.is_err() {
+            self.leftovers.lock().push(file);
+        }
+    }
+
+    /// Tries again to remove what could not be removed.
+    pub(crate) fn remove_leftovers(&self) {
+        let leftovers = std::mem::take(&mut *self.leftovers.lock());
+        for file in leftovers {
+            self.remove_new(file);
+        }
     }
 
     fn remove(&self, directory: &dyn Directory, name: &str, folder: &str) -> StorageResult<()> {

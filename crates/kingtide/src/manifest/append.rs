@@ -194,8 +194,7 @@ impl Manifest {
     /// see the head of this file for what may be done after it.
     pub(crate) fn append(&mut self, edits: &[Edit]) -> StorageResult<()> {
         if self.tail == Tail::Poisoned {
-            let error = io::Error::other("an earlier sync failed; reopen the database");
-            return Err(self.current.error("append to", error));
+            return Err(self.poisoned());
         }
         if edits.is_empty() {
             return Ok(());
@@ -223,6 +222,23 @@ impl Manifest {
             self.tail = Tail::Whole;
         }
         Ok(())
+    }
+
+    /// Makes sure that no batch that failed can come back, by going on in a new file if there is doubt.
+    ///
+    /// # Errors
+    /// What the system answers, and after a failed sync always: the doubt remains.
+    pub(crate) fn settle(&mut self) -> StorageResult<()> {
+        match self.tail {
+            Tail::Whole => Ok(()),
+            Tail::Unknown => self.roll_if_needed(),
+            Tail::Poisoned => Err(self.poisoned()),
+        }
+    }
+
+    fn poisoned(&self) -> StorageError {
+        let error = io::Error::other("an earlier sync failed; reopen the database");
+        self.current.error("append to", error)
     }
 
     /// Goes on in a new file when this one has grown too long, or must not be appended to.
