@@ -326,6 +326,7 @@ impl Background {
                     engine.pipeline.stall.note_failure(error);
                 })? {
                     self.schedule_merge(family);
+                    self.schedule_collection(engine, family);
                 }
                 Ok(())
             }
@@ -342,11 +343,12 @@ impl Background {
                         break;
                     }
                 }
-                Ok(())
+                self.collect_values(engine, family)
             }
             Task::Settle => {
                 self.settle(engine, family)?;
                 self.schedule_merge(family);
+                self.schedule_collection(engine, family);
                 Ok(())
             }
             Task::MergeRuns => {

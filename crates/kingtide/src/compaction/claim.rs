@@ -5,7 +5,9 @@ use std::sync::Arc;
 use kingtide_base::{Cursor, FileId, Fragments, SeqNo};
 use kingtide_collections::MergeCursor;
 use kingtide_format::TableMeta;
-use kingtide_policy::{MergePlan, merge_all as plan_all, merge_range as plan_range, pick_merge};
+use kingtide_policy::{
+    MergePlan, merge_all as plan_all, merge_range as plan_range, pick_merge, rewrite_table,
+};
 use kingtide_table::{CursorUse, LevelCursor};
 
 use super::{
@@ -30,6 +32,8 @@ pub(crate) enum Wanted<'a> {
     All,
     /// The tables with keys from the first to the second, both included, to the bottom; `None` is the end of the order.
     Range(Option<&'a [u8]>, Option<&'a [u8]>),
+    /// One table below level 1, where it is: for the values that it points to.
+    Rewrite(FileId),
 }
 
 /// Tables that are reserved for one merge; free again when dropped.
@@ -52,6 +56,7 @@ impl<'a> Claim<'a> {
             Wanted::MostUrgent => pick_merge(&shape, &options, &family.order),
             Wanted::All => plan_all(&shape, &options, &family.order),
             Wanted::Range(start, end) => plan_range(&shape, &options, &family.order, (start, end)),
+            Wanted::Rewrite(table) => rewrite_table(&shape, table),
         };
         let Some(plan) = plan else { return Ok(None) };
         let mut inputs = Vec::with_capacity(plan.inputs.len());

@@ -34,6 +34,8 @@ pub(crate) struct FamilyTotals {
     pub(crate) merge_bytes_read: u64,
     /// Bytes of tables and value files that merges wrote.
     pub(crate) merge_bytes_written: u64,
+    /// Bytes of records that were copied out of value files that were mostly dead.
+    pub(crate) value_bytes_copied: u64,
 }
 
 impl AddAssign for FamilyTotals {
@@ -48,6 +50,7 @@ impl AddAssign for FamilyTotals {
         self.merges += other.merges;
         self.merge_bytes_read += other.merge_bytes_read;
         self.merge_bytes_written += other.merge_bytes_written;
+        self.value_bytes_copied += other.value_bytes_copied;
     }
 }
 
@@ -64,6 +67,7 @@ pub(crate) struct FamilyCounters {
     merges: AtomicU64,
     merge_bytes_read: AtomicU64,
     merge_bytes_written: AtomicU64,
+    value_bytes_copied: AtomicU64,
 }
 
 impl FamilyCounters {
@@ -97,6 +101,11 @@ impl FamilyCounters {
             .fetch_add(bytes_written, Ordering::Relaxed);
     }
 
+    /// Notes a value that was copied out of a value file that is being emptied.
+    pub(crate) fn note_copied_value(&self, bytes: u64) {
+        self.value_bytes_copied.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// The counts as they are now.
     pub(crate) fn totals(&self) -> FamilyTotals {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -113,6 +122,7 @@ impl FamilyCounters {
             merges: get(&self.merges),
             merge_bytes_read: get(&self.merge_bytes_read),
             merge_bytes_written: get(&self.merge_bytes_written),
+            value_bytes_copied: get(&self.value_bytes_copied),
         }
     }
 }
