@@ -1,4 +1,6 @@
-//! Collection of the value log as background work: it counts as merging, and follows the merges of a family.
+//! Collection of the value log as background work. Like settling, and in the same queue, it holds the merges of its family:
+//! it merges all tables at times, and then nothing may be merged into the gaps between them. Merges that are due are run
+//! between its steps.
 
 use std::sync::Arc;
 
@@ -14,20 +16,22 @@ impl Background {
     /// Has the value files of `family` seen to, if there is something to do about them.
     pub(crate) fn schedule_collection(&self, engine: &Engine, family: &Arc<Family>) {
         if !self.are_merges_stopped() && wants_collection(engine, family) {
-            self.schedule(Task::Merge, family);
+            self.schedule(Task::Settle, family);
         }
     }
 
-    /// Does it; to be called when no merge of `family` is due.
+    /// Does it.
     ///
     /// # Errors
     /// As [`collect`].
     pub(super) fn collect_values(&self, engine: &Engine, family: &Arc<Family>) -> Result<()> {
-        let is_held = || self.lock().is_held(family.id);
-        collect(engine, family, &|| !self.are_merges_stopped() && !is_held())?;
-        if is_held() {
-            self.schedule(Task::Merge, family);
+        if !wants_collection(engine, family) {
+            return Ok(());
         }
-        Ok(())
+        // Refused when merges were stopped.
+        let Ok(_held) = self.hold_merges(family) else {
+            return Ok(());
+        };
+        collect(engine, family, &|| self.are_merges_stopped())
     }
 }

@@ -44,7 +44,7 @@ pub(crate) enum Task {
     Flush,
     /// Merge tables as the policy wants.
     Merge,
-    /// Merge a family with many tombstones to the bottom.
+    /// Merge a family with many tombstones to the bottom, and empty value files that are mostly dead.
     Settle,
     /// Merge the runs of the active memtable.
     MergeRuns,
@@ -343,12 +343,12 @@ impl Background {
                         break;
                     }
                 }
-                self.collect_values(engine, family)
+                Ok(())
             }
             Task::Settle => {
                 self.settle(engine, family)?;
+                self.collect_values(engine, family)?;
                 self.schedule_merge(family);
-                self.schedule_collection(engine, family);
                 Ok(())
             }
             Task::MergeRuns => {

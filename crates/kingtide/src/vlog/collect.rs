@@ -1,8 +1,7 @@
 //! Does what was chosen for the value files of a family: merges that uncover dead values, and tables that are written
 //! once more because they point to a file that is to be emptied.
 //!
-//! One step is one merge, so that other merges and whoever holds the merges of the family come in between. A step that
-//! cannot run because its tables are busy is left to whoever looks next: the end of each merge does.
+//! One step is one merge; merges that the policy wants come in between. The caller holds the merges of the family.
 
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use kingtide_policy::{ValueWork, pick_value_work};
 
 use super::survey::{bounds_of, shape_of};
 use crate::{
-    compaction::run::{MergeOutcome, Wanted, merge_once},
+    compaction::run::{MergeOutcome::Merged, Wanted, merge_once},
     engine::Engine,
     error::Result,
     family::Family,
@@ -30,48 +29,57 @@ fn choose(engine: &Engine, family: &Family) -> ValueWork {
     pick_value_work(&shape_of(engine, family), bounds)
 }
 
-/// Brings the live share of the family's value files back over its bound, merge by merge, for as long as `goes_on` says.
+/// Brings the live share of the family's value files back over its bound, merge by merge, until `is_stopped`. To be called
+/// by a holder of the family's merges.
 ///
 /// # Errors
 /// What the files and the manifest answer; the tree is as after the last merge.
 pub(crate) fn collect(
     engine: &Engine,
     family: &Arc<Family>,
-    goes_on: &dyn Fn() -> bool,
+    is_stopped: &dyn Fn() -> bool,
 ) -> Result<()> {
-    let is_cancelled = || !goes_on();
+    let merge = |wanted, is_cancelled: &dyn Fn() -> bool| {
+        merge_once(engine, family, wanted, is_cancelled).map(|outcome| outcome == Merged)
+    };
     // Flushes bring new hidden values all the time: once is enough, so that the rest is not put off for ever.
     let mut may_uncover = true;
-    while goes_on() && !family.is_dropped() {
-        let work = choose(engine, family);
-        let is_done = work.is_none();
-        family.set_emptied(work.empty.clone());
-        if is_done {
+    loop {
+        while merge(Wanted::MostUrgent, is_stopped)? {}
+        if is_stopped() || family.is_dropped() {
             return Ok(());
         }
-        let all = Wanted::All;
-        if work.uncover && std::mem::take(&mut may_uncover) {
-            match merge_once(engine, family, all, &is_cancelled)? {
-                MergeOutcome::Merged => continue,
-                MergeOutcome::Cancelled => return Ok(()),
-                MergeOutcome::Nothing => {}
-            }
+        let work = choose(engine, family);
+        family.set_emptied(work.empty.clone());
+        if work.is_none() {
+            return Ok(());
         }
-        let outcome = match next_table(family, &work) {
+        let next = match next_table(family, &work) {
+            _ if work.uncover && may_uncover => Next::All,
+            next => next,
+        };
+        match next {
             Next::Rewrite(table) => {
-                merge_once(engine, family, Wanted::Rewrite(table), &is_cancelled)?
+                if !merge(Wanted::Rewrite(table), is_stopped)? {
+                    return Ok(());
+                }
             }
-            // A table of level 1 is only written together with those that it may overlap.
-            Next::All if std::mem::take(&mut may_uncover) => {
-                merge_once(engine, family, all, &is_cancelled)?
+            Next::All if may_uncover => {
+                may_uncover = false;
+                let most = level_one(family) + family.options().l1_file_count_trigger;
+                // Given up when flushes fill level 1 beside it: readers would have to look at too many tables.
+                merge(Wanted::All, &|| is_stopped() || level_one(family) >= most)?;
             }
             Next::All | Next::None => return Ok(()),
-        };
-        if outcome != MergeOutcome::Merged {
-            return Ok(());
         }
     }
-    Ok(())
+}
+
+/// Tables on level 1.
+fn level_one(family: &Family) -> usize {
+    let current = family.load();
+    let level = current.version.level(1);
+    level.map_or(0, |level| level.tables().len())
 }
 
 enum Next {
@@ -79,13 +87,12 @@ enum Next {
     Rewrite(FileId),
     /// All tables, to the bottom.
     All,
-    /// None, or all that are left are busy.
+    /// None.
     None,
 }
 
-/// The table that is written next: of those that nobody uses, the one that holds back most for each byte of its own.
+/// The table that is written next: the one that holds back most for each byte of its own.
 fn next_table(family: &Family, work: &ValueWork) -> Next {
-    let busy = family.busy_tables.lock().clone();
     let current = family.load();
     let mut best: Option<(f64, FileId)> = None;
     let mut is_on_level_one = false;
@@ -96,7 +103,7 @@ fn next_table(family: &Family, work: &ValueWork) -> Next {
             .filter(|used| work.empty.contains(&used.file))
             .map(|used| used.bytes)
             .sum();
-        if held_back == 0 || busy.contains(&table.file) {
+        if held_back == 0 {
             continue;
         }
         if level == 1 {
