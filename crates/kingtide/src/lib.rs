@@ -85,6 +85,7 @@ mod snapshot;
 mod stats;
 mod txn;
 mod version;
+mod vlog;
 mod wal;
 mod write;
 
@@ -106,6 +107,7 @@ pub use options::{
 pub use read::{Entries, Iter, Value};
 pub use stats::{
     CacheStats, FamilyStats, LevelStats, MemoryPressure, MemoryStats, SnapshotStats, Stats,
+    ValueStats,
 };
 pub use txn::{AbortHandle, RetryOptions, Transaction};
 

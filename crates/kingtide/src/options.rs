@@ -209,6 +209,10 @@ pub struct FamilyOptions {
     pub dividing_level_offset: usize,
     /// Values of this many bytes or more go to the value log; 0 keeps every value in the tables. Default: 512.
     pub value_threshold_bytes: usize,
+    /// The share of the value log, 0 to 0.9, that is live at least: with less, values are copied out of files that are
+    /// mostly dead, so that these can be removed. Work begins a little before that. Half a byte is copied for each byte
+    /// that is written, about, at the default and with overwrites of random keys; 0 switches this off. Default: 0.5.
+    pub value_live_ratio_min: f64,
     /// Compression of blocks and values. Default: LZ4.
     pub compression: Compression,
     /// Keep a Bloom filter per table. Default: true.
@@ -262,6 +266,7 @@ impl Default for FamilyOptions {
             min_levels: 1,
             dividing_level_offset: 1,
             value_threshold_bytes: 512,
+            value_live_ratio_min: 0.5,
             compression: Compression::Lz4,
             bloom_filter: true,
             bloom_false_positive_rate: 0.01,

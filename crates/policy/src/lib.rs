@@ -8,9 +8,14 @@
 
 mod pick;
 mod shape;
+mod values;
 
 pub use pick::{merge_all, merge_range, pick_merge};
 pub use shape::{MergeInput, MergePlan, PolicyOptions, TableShape, TreeShape};
+pub use values::{
+    NewerDeletes, ValueBounds, ValueFileShape, ValueShape, ValueTable, ValueWork, hidden_bytes_max,
+    pick_value_work, rewrite_table,
+};
 
 #[cfg(test)]
 mod simulation;

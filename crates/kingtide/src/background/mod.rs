@@ -5,12 +5,14 @@
 //! | `scheduler` | what waits to be done, who does it, and when everything is done |
 //! | `helping` | idle threads help, and running merges give way |
 //! | `hold` | merging by hand, cancelling merges, what is going on |
+//! | `collect` | dead values give their room back |
 //! | `settle` | families with many tombstones are merged when the database is idle |
 //! | `keeper` | the log's keeper: windows and blanks ahead of the tail, interval syncs, marks |
 //!
 //! Flushes go before merges, because writers wait for them. A failed flush or merge is tried again after a pause: its
 //! inputs are untouched.
 
+mod collect;
 mod helping;
 mod hold;
 mod keeper;

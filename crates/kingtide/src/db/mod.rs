@@ -133,6 +133,8 @@ impl Db {
             shared.background.start(&shared.engine)?;
             for family in shared.engine.families.all() {
                 shared.background.schedule_merge(&family);
+                let background = &shared.background;
+                background.schedule_collection(&shared.engine, &family);
             }
         }
         Ok(Self {
@@ -413,7 +415,9 @@ impl Db {
     pub fn flush(&self, family: &ColumnFamily) -> Result<()> {
         self.engine().check_writable()?;
         families::flush(self.engine(), &family.family)?;
-        self.shared.background.schedule_merge(&family.family);
+        let background = &self.shared.background;
+        background.schedule_merge(&family.family);
+        background.schedule_collection(self.engine(), &family.family);
         Ok(())
     }
 
@@ -460,7 +464,7 @@ impl Db {
     pub fn family_stats(&self, family: &ColumnFamily) -> Result<FamilyStats> {
         self.engine().check_open()?;
         self.engine().check_family(&family.family)?;
-        Ok(statistics::of_family(&family.family))
+        Ok(statistics::of_family(self.engine(), &family.family))
     }
 
     /// Reads every byte of every table and value file and checks it. The manifest and the log were checked by the open.

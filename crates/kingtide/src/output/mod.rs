@@ -7,7 +7,8 @@
 //! | [`rate`] | how fast merges may write |
 //!
 //! 1. Every version passes the drop rule ([`VersionFilter`]).
-//! 2. Long values that are still inline go to a value file; pointers are carried over as they are.
+//! 2. Long values that are still inline go to a value file; pointers are carried over as they are, except into files that
+//!    are being emptied, whose values are copied.
 //! 3. A table is closed when it has reached its size, never between two versions of one key.
 //! 4. Range deletes that are kept are cut where the tables end, and go into the tables' properties. When there is nothing
 //!    else, they make a table of their own.
@@ -19,10 +20,11 @@ pub(crate) mod crew;
 pub(crate) mod parts;
 pub(crate) mod rate;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use kingtide_base::{
-    Cursor, EntryKind, EntryRef, Fragments, StorageResult, ValuePointer, ValueRef, is_before_end,
+    Cursor, EntryKind, EntryRef, FileId, Fragments, StorageResult, ValuePointer, ValueRef,
+    is_before_end,
     planted::{self, Bug},
 };
 use kingtide_format::{CodecId, TableMeta, ValueFileMeta};
@@ -102,6 +104,8 @@ pub(crate) struct TableWriter<'a> {
     family: &'a Family,
     /// The settings in force when the work began.
     options: Arc<FamilyOptions>,
+    /// Value files whose values are copied.
+    emptied: Arc<BTreeSet<FileId>>,
     table_bytes_max: u64,
     table: Option<TableBuilder>,
     values: Option<ValueLogBuilder>,
@@ -126,6 +130,7 @@ impl<'a> TableWriter<'a> {
             files,
             family,
             options: Arc::clone(&family.options()),
+            emptied: family.emptied(),
             table_bytes_max,
             table: None,
             values: None,
@@ -299,7 +304,15 @@ impl<'a> TableWriter<'a> {
 
     /// Adds an entry of the key noted last.
     fn add(&mut self, entry: EntryRef<'_>) -> StorageResult<()> {
+        let copied;
         let value = match entry.value {
+            ValueRef::Separated(pointer) if self.emptied.contains(&pointer.file) => {
+                copied = self.copied(&pointer)?;
+                ValueRef::Inline(&copied)
+            }
+            value => value,
+        };
+        let value = match value {
             ValueRef::Inline(value) if self.separates(entry.kind, value) => {
                 ValueRef::Separated(self.append_value(value)?)
             }
@@ -316,6 +329,17 @@ impl<'a> TableWriter<'a> {
             }),
             None => Ok(()),
         }
+    }
+
+    /// The value of the key noted last, out of a file that is being emptied.
+    fn copied(&self, pointer: &kingtide_base::ValuePointer) -> StorageResult<Vec<u8>> {
+        let value = self
+            .files
+            .read_value(pointer, &self.key, &self.family.order)?;
+        self.family
+            .counters
+            .note_copied_value(u64::from(pointer.record_bytes));
+        Ok(value)
     }
 
     fn separates(&self, kind: EntryKind, value: &[u8]) -> bool {

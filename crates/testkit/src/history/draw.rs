@@ -118,6 +118,7 @@ pub fn family_options(random: &mut Random) -> FamilyOptions {
         level_size_ratio: random.between(2, 10),
         min_levels: random.between(1, 4),
         value_threshold_bytes: *random.pick(&[0, 16, 64, 512, 512]),
+        value_live_ratio_min: *random.pick(&[0.0, 0.5, 0.5, 0.9]),
         compression: *random.pick(&[
             Compression::None,
             Compression::Snappy,
