@@ -21,7 +21,12 @@ use std::{
 };
 
 use kingtide_base::FileId;
-use kingtide_env::sync::Mutex;
+use kingtide_env::sync::{
+    Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use crate::budget::{Account, Charge, MemoryBudget};
 
 /// Names a block: the file and where in it the block begins, in bytes.
 pub type BlockKey = (FileId, u64);
@@ -32,14 +37,18 @@ const SHARDS_MAX: usize = 16;
 const SHARD_BYTES_MIN: usize = 512 << 10;
 /// Of the blocks that come to a full shard, one in so many is taken in.
 const ADMITTED_PERIOD: u64 = 4;
+/// The budget is told of a shard's growth in steps of so many bytes.
+const CHARGE_STEP_BYTES: usize = 32 << 10;
 /// What an entry costs besides its value: slot, map entry at the map's usual load, and counts of the `Arc`.
 const ENTRY_OVERHEAD_BYTES: usize = 112;
 
 /// Numbers of a cache, summed over its shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockCacheUsage {
-    /// The limit.
+    /// What it was made for.
     pub capacity_bytes: usize,
+    /// The limit of this moment; see [`BlockCache::set_limit`].
+    pub limit_bytes: usize,
     /// Bytes that entries are charged with, overhead included; at most the limit.
     pub bytes: usize,
     /// Entries.
@@ -56,6 +65,8 @@ pub struct BlockCacheUsage {
 pub struct BlockCache<V> {
     shards: Box<[Mutex<Shard<V>>]>,
     capacity_bytes: usize,
+    /// At most the capacity.
+    limit_bytes: AtomicUsize,
 }
 
 impl<V> fmt::Debug for BlockCache<V> {
@@ -70,6 +81,12 @@ impl<V> BlockCache<V> {
     /// An empty cache of at most `bytes` bytes; 0 switches it off.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
+        Self::with_budget(bytes, &MemoryBudget::unlimited())
+    }
+
+    /// As [`BlockCache::new`]; what it holds counts in `budget`.
+    #[must_use]
+    pub fn with_budget(bytes: usize, budget: &Arc<MemoryBudget>) -> Self {
         let shards = if bytes == 0 {
             0
         } else {
@@ -79,9 +96,10 @@ impl<V> BlockCache<V> {
         };
         Self {
             shards: (0..shards)
-                .map(|_| Mutex::new(Shard::new(bytes / shards)))
+                .map(|_| Mutex::new(Shard::new(bytes / shards, budget)))
                 .collect(),
             capacity_bytes: bytes,
+            limit_bytes: AtomicUsize::new(bytes),
         }
     }
 
@@ -103,6 +121,23 @@ impl<V> BlockCache<V> {
         value
     }
 
+    /// Makes the cache hold at most `bytes` from now on, and never more than it was made for. Blocks beyond that are
+    /// dropped before this returns, oldest unused ones first.
+    pub fn set_limit(&self, bytes: usize) {
+        let bytes = bytes.min(self.capacity_bytes);
+        // Relaxed: each shard has its own limit, which is what counts.
+        if self.limit_bytes.swap(bytes, Ordering::Relaxed) == bytes {
+            return;
+        }
+        for shard in &self.shards {
+            let mut evicted = Vec::new();
+            shard
+                .lock()
+                .set_limit(bytes / self.shards.len(), &mut evicted);
+            drop(evicted);
+        }
+    }
+
     /// Forgets all blocks of `file`. Looks at every entry.
     pub fn remove_file(&self, file: FileId) {
         for shard in &self.shards {
@@ -116,6 +151,7 @@ impl<V> BlockCache<V> {
     pub fn usage(&self) -> BlockCacheUsage {
         let mut usage = BlockCacheUsage {
             capacity_bytes: self.capacity_bytes,
+            limit_bytes: self.limit_bytes.load(Ordering::Relaxed),
             shards: self.shards.len(),
             ..BlockCacheUsage::default()
         };
@@ -162,6 +198,7 @@ struct Shard<V> {
     /// The charges of all slots; at most `capacity_bytes`.
     bytes: usize,
     capacity_bytes: usize,
+    charge: Charge,
     hits: u64,
     misses: u64,
     /// Blocks that came while the shard was full.
@@ -169,8 +206,9 @@ struct Shard<V> {
 }
 
 impl<V> Shard<V> {
-    fn new(capacity_bytes: usize) -> Self {
+    fn new(capacity_bytes: usize, budget: &Arc<MemoryBudget>) -> Self {
         Self {
+            charge: budget.charge(Account::Cache, 0),
             slots: HashMap::default(),
             ring: Vec::new(),
             free: Vec::new(),
@@ -241,7 +279,16 @@ impl<V> Shard<V> {
         };
         self.slots.insert(key, slot);
         self.bytes += charge;
+        self.charge.follow(self.bytes, CHARGE_STEP_BYTES);
         value
+    }
+
+    fn set_limit(&mut self, bytes: usize, evicted: &mut Vec<Slot<V>>) {
+        self.capacity_bytes = bytes;
+        while self.bytes > self.capacity_bytes {
+            evicted.extend(self.sweep());
+        }
+        self.charge.set(self.bytes);
     }
 
     /// Moves the hand by one place: clears a bit, or evicts an entry. As long as there are entries, two rounds evict one.
@@ -264,6 +311,7 @@ impl<V> Shard<V> {
         }
         self.free.push(slot.place);
         self.bytes -= slot.charge;
+        self.charge.follow(self.bytes, CHARGE_STEP_BYTES);
         Some(slot)
     }
 

@@ -42,6 +42,7 @@ use kingtide_env::sync::{
 
 use crate::{
     arena::{Arena, ArenaEntry, ArenaPool, EntryOffset},
+    budget::Account,
     hash_index::HashIndex,
     skip_list::SkipList,
 };
@@ -140,6 +141,8 @@ impl Memtable {
         let (arena, arena_writer) = Arena::new(pool, bytes);
         let index = order.has_hash().then(|| HashIndex::new(entries_max));
         let list = Arc::new(SkipList::new(list_entries));
+        let taken = arena.touched_bytes() + list.memory_bytes();
+        let charge = pool.budget().charge(Account::Memtables, taken);
         Self {
             list_entries,
             order,
@@ -148,7 +151,7 @@ impl Memtable {
             index,
             sources: SourceList::new(Source::List(Arc::clone(&list))),
             ranges: RangeDeletes::new(),
-            writer: Mutex::new(Writer::new(arena_writer, list)),
+            writer: Mutex::new(Writer::new(arena_writer, list, charge)),
             merging: Mutex::new(()),
             spare_list: Mutex::new(None),
             entries: AtomicUsize::new(0),
@@ -269,6 +272,18 @@ impl Memtable {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.arena.published_bytes()
+    }
+
+    /// Bytes of memory that the memtable takes: touched pages of its arena, and its indexes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.fixed_bytes() + self.writer.lock().source_bytes
+    }
+
+    /// What it takes besides the indexes of sources.
+    fn fixed_bytes(&self) -> usize {
+        let index = self.index.as_ref().map_or(0, HashIndex::touched_bytes);
+        self.arena.touched_bytes() + index + self.marks.memory_bytes()
     }
 
     /// Entries inserted so far, all versions and range deletes counted.

@@ -9,7 +9,7 @@ mod live;
 use std::sync::{Arc, OnceLock};
 
 use kingtide_base::{FileId, KeyOrder, StorageError, StorageResult, ValuePointer};
-use kingtide_collections::BlockCache;
+use kingtide_collections::{BlockCache, MemoryBudget};
 use kingtide_env::{
     Directory, File, OpenMode,
     sync::atomic::{AtomicU64, Ordering},
@@ -36,24 +36,30 @@ pub(crate) struct Files {
     pub(crate) values: ValueFiles,
     pub(crate) blocks: Arc<BlockCache<Block>>,
     pub(crate) live: LiveFiles,
+    /// Where tables, blocks and buffers count.
+    pub(crate) budget: Arc<MemoryBudget>,
     next_file: AtomicU64,
     /// Who is told of removals; nobody before [`Files::tell`].
     events: OnceLock<Arc<Events>>,
 }
 
 impl Files {
-    /// The files below `klog` and `vlog`; ids from `next_file` on are free.
+    /// The files below `klog` and `vlog`; ids from `next_file` on are free. The cache holds at most so many bytes, and
+    /// everything here counts in the budget.
     pub(crate) fn new(
         klog: Arc<dyn Directory>,
         vlog: Arc<dyn Directory>,
         open_tables_max: usize,
-        block_cache_bytes: usize,
+        (block_cache_bytes, budget): (usize, Arc<MemoryBudget>),
         next_file: FileId,
     ) -> Self {
+        let in_klog = Arc::clone(&klog);
+        let tables = TableCache::with_budget(in_klog, open_tables_max, Arc::clone(&budget));
         Self {
-            tables: Arc::new(TableCache::new(Arc::clone(&klog), open_tables_max)),
+            tables: Arc::new(tables),
             values: ValueFiles::new(Arc::clone(&vlog), VALUE_FILES_OPEN_MAX),
-            blocks: Arc::new(BlockCache::new(block_cache_bytes)),
+            blocks: Arc::new(BlockCache::with_budget(block_cache_bytes, &budget)),
+            budget,
             live: LiveFiles::default(),
             next_file: AtomicU64::new(next_file.0),
             events: OnceLock::new(),

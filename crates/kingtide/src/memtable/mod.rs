@@ -5,7 +5,7 @@ mod batch;
 use std::sync::Arc;
 
 use kingtide_base::{KeyOrder, Lsn, SegmentId};
-use kingtide_collections::{ArenaPool, Memtable};
+use kingtide_collections::{ArenaPool, Memtable, MemoryBudget};
 use kingtide_env::sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
@@ -91,6 +91,7 @@ impl Memory {
 /// Makes memtables from arenas that were used before, so that their memory is touched already.
 pub(crate) struct MemtableSource {
     pool: Arc<ArenaPool>,
+    bytes_max: usize,
 }
 
 impl MemtableSource {
@@ -100,9 +101,11 @@ impl MemtableSource {
     }
 
     /// A source that keeps up to `arenas_max` free arenas.
-    pub(crate) fn new(arenas_max: usize) -> Self {
+    /// Their memory counts in `budget`, and one that no large transaction asks for takes at most `bytes_max`.
+    pub(crate) fn new(arenas_max: usize, budget: Arc<MemoryBudget>, bytes_max: usize) -> Self {
         Self {
-            pool: ArenaPool::new(arenas_max),
+            pool: ArenaPool::with_budget(arenas_max, budget),
+            bytes_max,
         }
     }
 
@@ -115,7 +118,7 @@ impl MemtableSource {
         needed_bytes: usize,
         needed_entries: usize,
     ) -> Arc<Memory> {
-        let share_bytes = buffer_bytes / SHARE_DIVISOR * SHARE_FACTOR;
+        let share_bytes = (buffer_bytes / SHARE_DIVISOR * SHARE_FACTOR).min(self.bytes_max);
         let bytes = share_bytes.max(needed_bytes.saturating_add(64));
         let entries = (bytes / BYTES_PER_ENTRY_MIN)
             .max(needed_entries)
