@@ -37,8 +37,8 @@ const SHARDS_MAX: usize = 16;
 const SHARD_BYTES_MIN: usize = 512 << 10;
 /// Of the blocks that come to a full shard, one in so many is taken in.
 const ADMITTED_PERIOD: u64 = 4;
-/// The budget is told of a shard's growth in steps of so many bytes.
-const CHARGE_STEP_BYTES: usize = 32 << 10;
+/// With less than this part of the budget left, the cache does not grow.
+const RESERVE_DIVISOR: usize = 16;
 /// What an entry costs besides its value: slot, map entry at the map's usual load, and counts of the `Arc`.
 const ENTRY_OVERHEAD_BYTES: usize = 112;
 
@@ -81,12 +81,13 @@ impl<V> BlockCache<V> {
     /// An empty cache of at most `bytes` bytes; 0 switches it off.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
-        Self::with_budget(bytes, &MemoryBudget::unlimited())
+        Self::with_budget(bytes, bytes, &MemoryBudget::unlimited())
     }
 
-    /// As [`BlockCache::new`]; what it holds counts in `budget`.
+    /// As [`BlockCache::new`]; what it holds counts in `budget`. Where less than 1/16 of the budget is left, it does not
+    /// grow beyond `floor_bytes`, but exchanges blocks.
     #[must_use]
-    pub fn with_budget(bytes: usize, budget: &Arc<MemoryBudget>) -> Self {
+    pub fn with_budget(bytes: usize, floor_bytes: usize, budget: &Arc<MemoryBudget>) -> Self {
         let shards = if bytes == 0 {
             0
         } else {
@@ -96,7 +97,7 @@ impl<V> BlockCache<V> {
         };
         Self {
             shards: (0..shards)
-                .map(|_| Mutex::new(Shard::new(bytes / shards, budget)))
+                .map(|_| Mutex::new(Shard::new((bytes / shards, floor_bytes / shards), budget)))
                 .collect(),
             capacity_bytes: bytes,
             limit_bytes: AtomicUsize::new(bytes),
@@ -198,6 +199,8 @@ struct Shard<V> {
     /// The charges of all slots; at most `capacity_bytes`.
     bytes: usize,
     capacity_bytes: usize,
+    /// Up to here it grows even when memory is short.
+    floor_bytes: usize,
     charge: Charge,
     hits: u64,
     misses: u64,
@@ -206,8 +209,9 @@ struct Shard<V> {
 }
 
 impl<V> Shard<V> {
-    fn new(capacity_bytes: usize, budget: &Arc<MemoryBudget>) -> Self {
+    fn new((capacity_bytes, floor_bytes): (usize, usize), budget: &Arc<MemoryBudget>) -> Self {
         Self {
+            floor_bytes,
             charge: budget.charge(Account::Cache, 0),
             slots: HashMap::default(),
             ring: Vec::new(),
@@ -249,16 +253,17 @@ impl<V> Shard<V> {
             return present;
         }
         let charge = charge.saturating_add(ENTRY_OVERHEAD_BYTES);
-        if charge > self.capacity_bytes {
+        let capacity_bytes = self.capacity_now();
+        if charge > capacity_bytes {
             return value;
         }
-        if self.bytes + charge > self.capacity_bytes {
+        if self.bytes + charge > capacity_bytes {
             self.newcomers += 1;
             if !self.newcomers.is_multiple_of(ADMITTED_PERIOD) {
                 return value;
             }
         }
-        while self.bytes + charge > self.capacity_bytes {
+        while self.bytes + charge > capacity_bytes {
             evicted.extend(self.sweep());
         }
         let place = match self.free.pop() {
@@ -279,8 +284,17 @@ impl<V> Shard<V> {
         };
         self.slots.insert(key, slot);
         self.bytes += charge;
-        self.charge.follow(self.bytes, CHARGE_STEP_BYTES);
+        self.charge.set(self.bytes);
         value
+    }
+
+    /// The most bytes of this moment.
+    fn capacity_now(&self) -> usize {
+        let budget = self.charge.budget();
+        match budget.available() < budget.limit_bytes() / RESERVE_DIVISOR {
+            true => self.capacity_bytes.min(self.bytes.max(self.floor_bytes)),
+            false => self.capacity_bytes,
+        }
     }
 
     fn set_limit(&mut self, bytes: usize, evicted: &mut Vec<Slot<V>>) {
@@ -311,7 +325,6 @@ impl<V> Shard<V> {
         }
         self.free.push(slot.place);
         self.bytes -= slot.charge;
-        self.charge.follow(self.bytes, CHARGE_STEP_BYTES);
         Some(slot)
     }
 
@@ -322,7 +335,9 @@ impl<V> Shard<V> {
             .filter(|key| key.0 == file)
             .copied()
             .collect();
-        keys.iter().filter_map(|key| self.remove(key)).collect()
+        let removed = keys.iter().filter_map(|key| self.remove(key)).collect();
+        self.charge.set(self.bytes);
+        removed
     }
 }
 

@@ -11,6 +11,9 @@ use crate::handles::Handles;
 use crate::names::{klog_name, klog_path};
 use crate::table::Table;
 
+/// Open tables take at most one part in so many of the memory budget, as long as fewer do.
+const SHARE_DIVISOR: usize = 4;
+
 /// The open tables of a database. Tables in use may exceed the limit; idle ones are closed by a clock.
 #[derive(Debug)]
 pub struct TableCache {
@@ -91,6 +94,11 @@ impl TableCache {
             .directory
             .open(&klog_name(meta.file), OpenMode::Read)
             .map_err(|error| StorageError::io(&*name, "open", error))?;
+        // Filters and fences take at most this share; the table that is asked for is opened in any case.
+        let bytes_max = self.budget.limit_bytes() / SHARE_DIVISOR;
+        if self.budget.of(Account::Tables) > bytes_max {
+            self.shrink_to(bytes_max);
+        }
         let mut table = Table::open(file, name, meta, order.clone())?;
         let bytes = table.memory_bytes();
         table.charge = Some(self.budget.charge(Account::Tables, bytes));

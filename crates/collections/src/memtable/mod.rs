@@ -101,6 +101,8 @@ pub struct Memtable {
     /// A skip list made in advance.
     spare_list: Mutex<Option<Arc<SkipList>>>,
     entries: AtomicUsize,
+    /// Entries that a pass over the memtable has gone by; see [`Memtable::passed`].
+    passed: AtomicUsize,
     sequence_smallest: AtomicU64,
     sequence_largest: AtomicU64,
 }
@@ -155,6 +157,7 @@ impl Memtable {
             merging: Mutex::new(()),
             spare_list: Mutex::new(None),
             entries: AtomicUsize::new(0),
+            passed: AtomicUsize::new(0),
             sequence_smallest: AtomicU64::new(u64::MAX),
             sequence_largest: AtomicU64::new(0),
         }
@@ -284,6 +287,35 @@ impl Memtable {
     fn fixed_bytes(&self) -> usize {
         let index = self.index.as_ref().map_or(0, HashIndex::touched_bytes);
         self.arena.touched_bytes() + index + self.marks.memory_bytes()
+    }
+
+    /// How full it is, as a share of the room for entries or of that for keys, whichever is less; 0 to 1.
+    #[must_use]
+    pub fn fill(&self) -> f64 {
+        let of_arena = self.bytes() as f64 / self.arena.capacity_bytes().max(1) as f64;
+        let of_index = self.index.as_ref().map_or(0.0, |index| {
+            let (used, free) = (index.used_keys() as f64, index.free_keys() as f64);
+            used / (used + free).max(1.0)
+        });
+        of_arena.max(of_index).min(1.0)
+    }
+
+    /// Whoever writes the entries elsewhere has gone by `count` more of them.
+    pub fn note_passed(&self, count: usize) {
+        // Relaxed, here and below: tells how far somebody is, nothing else.
+        self.passed.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Somebody begins, again, to write the entries elsewhere.
+    pub fn begin_pass(&self) {
+        self.passed.store(0, Ordering::Relaxed);
+    }
+
+    /// The share of the entries that was gone by since [`Memtable::begin_pass`]; 0 to 1.
+    #[must_use]
+    pub fn passed(&self) -> f64 {
+        let passed = self.passed.load(Ordering::Relaxed) as f64;
+        (passed / self.entries().max(1) as f64).min(1.0)
     }
 
     /// Entries inserted so far, all versions and range deletes counted.

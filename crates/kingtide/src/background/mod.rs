@@ -3,6 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `scheduler` | what waits to be done, who does it, and when everything is done |
+//! | `early` | a memtable is flushed before it is full when memory is short |
 //! | `hold` | merging by hand, cancelling merges, what is going on |
 //! | `settle` | families with many tombstones are merged when the database is idle |
 //! | `keeper` | the log's keeper: windows and blanks ahead of the tail, interval syncs, marks |
@@ -10,9 +11,11 @@
 //! Flushes go before merges, because writers wait for them. A failed flush or merge is tried again after a pause: its
 //! inputs are untouched.
 
+mod early;
 mod hold;
 mod keeper;
 mod scheduler;
 mod settle;
 
+pub(crate) use early::LargestFirst;
 pub(crate) use scheduler::{Background, Task};

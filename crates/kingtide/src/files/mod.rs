@@ -43,22 +43,36 @@ pub(crate) struct Files {
     events: OnceLock<Arc<Events>>,
 }
 
+/// What the memory of files may be.
+pub(crate) struct FilesMemory {
+    /// Cached blocks.
+    pub(crate) cache_bytes: usize,
+    /// What the cache keeps of them when memory is short.
+    pub(crate) cache_floor_bytes: usize,
+    /// Where everything counts.
+    pub(crate) budget: Arc<MemoryBudget>,
+}
+
 impl Files {
-    /// The files below `klog` and `vlog`; ids from `next_file` on are free. The cache holds at most so many bytes, and
-    /// everything here counts in the budget.
+    /// The files below `klog` and `vlog`; ids from `next_file` on are free.
     pub(crate) fn new(
         klog: Arc<dyn Directory>,
         vlog: Arc<dyn Directory>,
         open_tables_max: usize,
-        (block_cache_bytes, budget): (usize, Arc<MemoryBudget>),
+        memory: FilesMemory,
         next_file: FileId,
     ) -> Self {
+        let budget = memory.budget;
         let in_klog = Arc::clone(&klog);
         let tables = TableCache::with_budget(in_klog, open_tables_max, Arc::clone(&budget));
         Self {
             tables: Arc::new(tables),
             values: ValueFiles::new(Arc::clone(&vlog), VALUE_FILES_OPEN_MAX),
-            blocks: Arc::new(BlockCache::with_budget(block_cache_bytes, &budget)),
+            blocks: Arc::new(BlockCache::with_budget(
+                memory.cache_bytes,
+                memory.cache_floor_bytes,
+                &budget,
+            )),
             budget,
             live: LiveFiles::default(),
             next_file: AtomicU64::new(next_file.0),

@@ -82,7 +82,8 @@ pub(crate) fn write_memtables(
 ) -> Result<Option<Output>> {
     let MemoryPass { family, last, .. } = pass;
     let cursors = pass.memtables.iter().flat_map(Memtable::cursors).collect();
-    let mut cursor = Bounded::new(MergeCursor::new(family.order.clone(), cursors), last);
+    let mut cursor =
+        Bounded::new(MergeCursor::new(family.order.clone(), cursors), last).telling(pass.memtables);
     if pass
         .memtables
         .iter()
@@ -148,6 +149,7 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
         return Ok(false);
     }
     let watch = watch(engine, family, &memory);
+    memory.table.begin_pass();
     secure_log(engine, &memory)?;
     let mut filter = version_filter(engine, &family.order, is_bottom).with_lookup(exists_below(
         &engine.files,
@@ -172,7 +174,7 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
     }
     let bytes = memory.table.bytes();
     drop(memory);
-    engine.pipeline.stall.subtract(bytes);
+    engine.pipeline.note_flushed(bytes);
     watch.end(|micros| Event::FlushEnd {
         family: family.name(),
         tables: output.tables.len(),

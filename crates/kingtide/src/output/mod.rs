@@ -243,8 +243,7 @@ impl<'a> TableWriter<'a> {
                 let file = self.files.create_vlog(id)?;
                 self.created.push(Created::Vlog(id));
                 let values = ValueLogBuilder::new(file, id, codec);
-                self.values
-                    .insert(values.with_budget(&self.files.budget))
+                self.values.insert(values.with_budget(&self.files.budget))
             }
         };
         values.append(&self.family.order.identity(&self.key), value)
