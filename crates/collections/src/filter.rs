@@ -92,6 +92,12 @@ impl FilterBuilder {
         self.hashes.len()
     }
 
+    /// Bytes of memory that the builder takes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.hashes.capacity() * size_of::<u64>()
+    }
+
     /// The filter's bytes.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {

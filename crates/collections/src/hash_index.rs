@@ -17,6 +17,8 @@ use crate::arena::{Arena, EntryOffset};
 
 /// The fewest slots of a table.
 const SLOTS_MIN: usize = 16;
+/// Memory is touched by pages of this size, as a rule.
+const PAGE_BYTES: usize = 4096;
 /// The most slots of a table: more than the entries of the largest arena.
 const SLOTS_MAX: usize = 1 << 32;
 
@@ -54,6 +56,13 @@ impl HashIndex {
         let limit = self.slots.len() / 8 * 7;
         // Relaxed: exact for the writer, who is the only one to change it; an estimate for others.
         limit.saturating_sub(self.used.load(Ordering::Relaxed))
+    }
+
+    /// Bytes of memory that slots in use may have touched: a page for each, at most all.
+    #[must_use]
+    pub fn touched_bytes(&self) -> usize {
+        let pages = self.used_keys().saturating_mul(PAGE_BYTES);
+        pages.min(size_of_val(&*self.slots))
     }
 
     /// Different keys inserted so far.

@@ -77,6 +77,12 @@ pub trait Env: Send + Sync + fmt::Debug + 'static {
         None
     }
 
+    /// How much memory this process may use, in bytes: that of the machine, or less where the system allows it less;
+    /// `None` where nobody knows.
+    fn memory_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// A random number.
     fn random_u64(&self) -> u64 {
         let mut bytes = [0_u8; 8];

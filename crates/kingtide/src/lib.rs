@@ -68,6 +68,7 @@
 
 mod background;
 mod backup;
+mod budget;
 mod compaction;
 mod db;
 mod engine;

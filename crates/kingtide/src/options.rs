@@ -103,9 +103,18 @@ pub struct Options {
     /// closed whatever the limit; it is fitted to the number of files that the process may have open (see
     /// [`raise_open_file_limit`](crate::raise_open_file_limit)). Default: 256.
     pub open_tables_max: usize,
-    /// Bytes of all families' memtables. Writers wait for flushing when those that are full already, and wait to be
-    /// written, take more than half; one is always allowed. 0 means 32 MiB. Default: 0.
+    /// The memory budget, in bytes: one limit for all memtables, cached blocks, filters and indexes of open tables, what
+    /// transactions hold, and the buffers of flushes, merges and iterators. When it is nearly used up, the cache gives way
+    /// first, memtables are flushed before they are full, then writers are slowed down, and at the limit they wait
+    /// ([`Options::write_wait_max`]) and get `Busy`. A memtable takes at most a fifth of it, one transaction three
+    /// eighths, and the cache three quarters, whatever the other settings say. Less than 8 MiB counts as 8 MiB.
+    ///
+    /// 0 means half of the memory that this process may use (the machine's, or its control group's), at least 128 MiB but
+    /// no more than three quarters of it; 2 GiB where that is not known. Default: 0.
     pub memory_bytes_max: usize,
+    /// How long a writer waits when memory is used up or flushing has fallen behind, before it is told `Busy`. Default: 60
+    /// seconds.
+    pub write_wait_max: Duration,
     /// What a close does with merges that are due or run: finish them, which may take long, or end them at their next
     /// checkpoint and leave them to the next opening. Default: false, end them.
     pub finish_compactions_on_close: bool,
@@ -138,6 +147,7 @@ impl Default for Options {
             block_cache_bytes: 64 << 20,
             open_tables_max: 256,
             memory_bytes_max: 0,
+            write_wait_max: Duration::from_secs(60),
             finish_compactions_on_close: false,
             transaction_bytes_max: 0,
             comparators: Vec::new(),
@@ -161,6 +171,7 @@ impl fmt::Debug for Options {
             .field("block_cache_bytes", &self.block_cache_bytes)
             .field("open_tables_max", &self.open_tables_max)
             .field("memory_bytes_max", &self.memory_bytes_max)
+            .field("write_wait_max", &self.write_wait_max)
             .field(
                 "finish_compactions_on_close",
                 &self.finish_compactions_on_close,

@@ -12,6 +12,8 @@ use std::{
 
 use kingtide_env::sync::Mutex;
 
+use crate::budget::{Account, MemoryBudget};
+
 /// Alignment of an arena: a cache line.
 const ALIGNMENT: usize = 64;
 
@@ -19,6 +21,8 @@ const ALIGNMENT: usize = 64;
 pub(super) struct ArenaMemory {
     base: NonNull<u8>,
     layout: Layout,
+    /// Bytes from the first on whose pages may have been touched.
+    pub(super) touched_bytes: usize,
 }
 
 // SAFETY: the memory is owned by this value alone and is not tied to a thread.
@@ -37,7 +41,11 @@ impl ArenaMemory {
         let Some(base) = NonNull::new(pointer) else {
             handle_alloc_error(layout)
         };
-        Self { base, layout }
+        Self {
+            base,
+            layout,
+            touched_bytes: 0,
+        }
     }
 
     /// The first byte.
@@ -58,10 +66,12 @@ impl Drop for ArenaMemory {
     }
 }
 
-/// Keeps memory of dropped arenas for new ones.
+/// Keeps memory of dropped arenas for new ones. What it keeps is on the budget's account [`Account::Kept`], as far as its
+/// pages were touched.
 pub struct ArenaPool {
     free: Mutex<Vec<ArenaMemory>>,
     free_per_capacity_max: usize,
+    budget: Arc<MemoryBudget>,
 }
 
 /// Free arenas that a pool keeps in all; beyond, memory is given back.
@@ -71,10 +81,23 @@ impl ArenaPool {
     /// A pool that keeps up to `free_per_capacity_max` free arenas of each capacity, and at most 64 in all.
     #[must_use]
     pub fn new(free_per_capacity_max: usize) -> Arc<Self> {
+        Self::with_budget(free_per_capacity_max, MemoryBudget::unlimited())
+    }
+
+    /// As [`ArenaPool::new`]; the memory of the pool, and of memtables made from it, counts in `budget`.
+    #[must_use]
+    pub fn with_budget(free_per_capacity_max: usize, budget: Arc<MemoryBudget>) -> Arc<Self> {
         Arc::new(Self {
             free: Mutex::new(Vec::new()),
             free_per_capacity_max,
+            budget,
         })
+    }
+
+    /// Where memory made from the pool counts.
+    #[must_use]
+    pub fn budget(&self) -> &Arc<MemoryBudget> {
+        &self.budget
     }
 
     /// Bytes of memory that the pool holds and no arena uses.
@@ -90,7 +113,9 @@ impl ArenaPool {
     /// Gives all free memory back to the allocator.
     pub fn clear(&self) {
         let freed = std::mem::take(&mut *self.free.lock());
-        drop(freed);
+        for memory in freed {
+            self.budget.subtract(Account::Kept, memory.touched_bytes);
+        }
     }
 
     /// A block of so many bytes, from the free ones or from the allocator.
@@ -100,7 +125,12 @@ impl ArenaPool {
             .iter()
             .rposition(|memory| memory.capacity_bytes() == capacity_bytes);
         match index {
-            Some(index) => free.swap_remove(index),
+            Some(index) => {
+                let memory = free.swap_remove(index);
+                drop(free);
+                self.budget.subtract(Account::Kept, memory.touched_bytes);
+                memory
+            }
             None => {
                 drop(free);
                 ArenaMemory::new(capacity_bytes)
@@ -116,12 +146,19 @@ impl ArenaPool {
             .filter(|other| other.capacity_bytes() == memory.capacity_bytes())
             .count();
         if alike < self.free_per_capacity_max && free.len() < POOL_ARENAS_MAX {
+            self.budget.add(Account::Kept, memory.touched_bytes);
             free.push(memory);
         } else {
             // The deallocation may take long: not under the lock.
             drop(free);
             drop(memory);
         }
+    }
+}
+
+impl Drop for ArenaPool {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 

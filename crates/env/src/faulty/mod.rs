@@ -111,6 +111,10 @@ impl Env for FaultyEnv {
     fn open_files_max(&self) -> Option<u64> {
         self.inner.open_files_max()
     }
+
+    fn memory_bytes(&self) -> Option<u64> {
+        self.inner.memory_bytes()
+    }
 }
 
 // Loom's locks work inside its models only; these tests use them outside.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `scheduler` | what waits to be done, who does it, and when everything is done |
 //! | `helping` | idle threads help, and running merges give way |
+//! | `early` | a memtable is flushed before it is full when memory is short |
 //! | `hold` | merging by hand, cancelling merges, what is going on |
 //! | `collect` | dead values give their room back |
 //! | `settle` | families with many tombstones are merged when the database is idle |
@@ -13,10 +14,12 @@
 //! inputs are untouched.
 
 mod collect;
+mod early;
 mod helping;
 mod hold;
 mod keeper;
 mod scheduler;
 mod settle;
 
+pub(crate) use early::LargestFirst;
 pub(crate) use scheduler::{Background, Task};

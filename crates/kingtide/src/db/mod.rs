@@ -49,7 +49,7 @@ pub use snapshot::Snapshot;
 pub use verify::VerifyReport;
 
 use crate::{
-    background::{Background, Task},
+    background::{Background, LargestFirst, Task},
     engine::Engine,
     error::{ErrorKind, Result},
     family::{ColumnFamily, Family},
@@ -130,6 +130,8 @@ impl Db {
                 .engine
                 .pipeline
                 .set_attention(Arc::clone(&shared.background) as _);
+            let early = LargestFirst(Arc::downgrade(&shared.engine));
+            shared.engine.pipeline.set_early_flush(Arc::new(early));
             shared.background.start(&shared.engine)?;
             for family in shared.engine.families.all() {
                 shared.background.schedule_merge(&family);

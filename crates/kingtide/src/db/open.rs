@@ -22,6 +22,7 @@ use kingtide_base::{
     ComparatorRef, FileId, KeyOrder, SegmentId, SeqNo, StorageError, built_in_comparator,
     planted::{self, Bug},
 };
+use kingtide_collections::MemoryBudget;
 use kingtide_env::{Directory, Env, FileLock, PosixEnv, sync::atomic::Ordering};
 use kingtide_format::{Edit, TableMeta};
 use kingtide_table::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};
@@ -33,13 +34,14 @@ use super::{
     recover::{Recovered, Recovery},
 };
 use crate::{
+    budget::{Caches, MemoryRoom, Plan},
     engine::{Engine, EngineParts, ManifestSlot},
     error::{Error, ErrorKind, Result},
     events::{Audience, Events, LogFile},
     family::{
         Family, FamilyParts, Opening, SuperVersion, decode_options, encode_options, is_pending_name,
     },
-    files::{Files, fit_open_tables},
+    files::{Files, FilesMemory, fit_open_tables},
     manifest::{self, Manifest, ManifestState},
     memtable::MemtableSource,
     options::{FamilyOptions, Options},
@@ -53,9 +55,6 @@ use crate::{
 const LOCK_NAME: &str = "LOCK";
 /// Free memtable arenas that are kept for reuse.
 const ARENAS_KEPT: usize = 1;
-/// Bytes that sealed memtables may take when the options leave the choice: one memtable may wait for its flush while
-/// the next one fills.
-const SEALED_BYTES_DEFAULT: usize = 16 << 20;
 /// The directories of a database.
 struct Place {
     env: Arc<dyn Env>,
@@ -80,14 +79,21 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
     let mut slot = open_manifest(&place, &options, path)?;
     let state = slot.state().clone();
     check_files(&place, &state)?;
+    let plan = Plan::fit(&options, place.env.memory_bytes());
+    let budget = MemoryBudget::new(plan.limit_bytes);
+    let memory = FilesMemory {
+        cache_bytes: plan.cache_bytes,
+        cache_floor_bytes: plan.cache_floor_bytes,
+        budget: Arc::clone(&budget),
+    };
     let files = Arc::new(Files::new(
         Arc::clone(&place.klog),
         Arc::clone(&place.vlog),
         fit_open_tables(options.open_tables_max, place.env.open_files_max()),
-        options.block_cache_bytes,
+        memory,
         unused_file_id(&place, &state)?,
     ));
-    let memtables = MemtableSource::new(ARENAS_KEPT);
+    let memtables = MemtableSource::new(ARENAS_KEPT, Arc::clone(&budget), plan.memtable_bytes_max);
     let families = open_families(&state, &options, &files, &memtables, &opening)?;
     let now = (place.env.unix_micros() / 1_000_000) as i64;
     let recovery = Recovery::new(&files, &memtables, options.read_only, now);
@@ -106,19 +112,23 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
         prepared,
         ended,
     } = replayed;
-    let sealed_bytes_max = match options.memory_bytes_max {
-        0 => SEALED_BYTES_DEFAULT,
-        bytes => bytes / 2,
+    let caches = Caches {
+        blocks: Arc::clone(&files.blocks),
+        tables: Arc::clone(&files.tables),
     };
     let pipeline = Arc::new(Pipeline::new(PipelineParts {
         env: Arc::clone(&place.env),
         log_directory: Arc::clone(&place.wal),
         log,
         last,
-        sealed_bytes_max,
+        memory: MemoryRoom::new(plan, budget, Some(caches)),
+        wait_max: options.write_wait_max,
         memtables,
         prepared: PreparedNames::new(&prepared, ended),
     }));
+    for one in &prepared {
+        one.count_in(&files.budget);
+    }
     let events = start_events(&place, &options)?;
     files.tell(&events);
     pipeline.tell(&events);

@@ -12,7 +12,7 @@ use kingtide_base::{
     FileId, KeyOrder, StorageError, StorageResult, ValuePointer,
     planted::{self, Bug},
 };
-use kingtide_collections::BlockCache;
+use kingtide_collections::{BlockCache, MemoryBudget};
 use kingtide_env::{
     Directory, File, OpenMode,
     sync::{
@@ -51,11 +51,23 @@ pub(crate) struct Files {
     pub(crate) values: ValueFiles,
     pub(crate) blocks: Arc<BlockCache<Block>>,
     pub(crate) live: LiveFiles,
+    /// Where tables, blocks and buffers count.
+    pub(crate) budget: Arc<MemoryBudget>,
     next_file: AtomicU64,
     /// Files that could not be removed: tried again, and removed by the next open at the latest.
     leftovers: Mutex<Vec<NewFile>>,
     /// Who is told of removals; nobody before [`Files::tell`].
     events: OnceLock<Arc<Events>>,
+}
+
+/// What the memory of files may be.
+pub(crate) struct FilesMemory {
+    /// Cached blocks.
+    pub(crate) cache_bytes: usize,
+    /// What the cache keeps of them when memory is short.
+    pub(crate) cache_floor_bytes: usize,
+    /// Where everything counts.
+    pub(crate) budget: Arc<MemoryBudget>,
 }
 
 impl Files {
@@ -64,13 +76,21 @@ impl Files {
         klog: Arc<dyn Directory>,
         vlog: Arc<dyn Directory>,
         open_tables_max: usize,
-        block_cache_bytes: usize,
+        memory: FilesMemory,
         next_file: FileId,
     ) -> Self {
+        let budget = memory.budget;
+        let in_klog = Arc::clone(&klog);
+        let tables = TableCache::with_budget(in_klog, open_tables_max, Arc::clone(&budget));
         Self {
-            tables: Arc::new(TableCache::new(Arc::clone(&klog), open_tables_max)),
+            tables: Arc::new(tables),
             values: ValueFiles::new(Arc::clone(&vlog), VALUE_FILES_OPEN_MAX),
-            blocks: Arc::new(BlockCache::new(block_cache_bytes)),
+            blocks: Arc::new(BlockCache::with_budget(
+                memory.cache_bytes,
+                memory.cache_floor_bytes,
+                &budget,
+            )),
+            budget,
             live: LiveFiles::default(),
             next_file: AtomicU64::new(next_file.0),
             leftovers: Mutex::default(),

@@ -115,7 +115,7 @@ fn open(
     last: SeqNo,
 ) -> Bounded<MergeCursor<Box<dyn Cursor>>> {
     let cursors = memtables.iter().flat_map(Memtable::cursors).collect();
-    Bounded::new(MergeCursor::new(order.clone(), cursors), last)
+    Bounded::new(MergeCursor::new(order.clone(), cursors), last).telling(memtables)
 }
 
 /// How many versions a pass over `memtables` may see: memtables may have dropped some already.
@@ -194,6 +194,7 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
     }
     let watch = watch(engine, family, &memory);
     engine.settle_doubts()?;
+    memory.table.begin_pass();
     secure_log(engine, &memory)?;
     let mut filter = version_filter(engine, &family.order, is_bottom).with_lookup(exists_below(
         &engine.files,
@@ -224,7 +225,7 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
     family.counters.note_dropped(&output.books.dropped);
     let bytes = memory.table.bytes();
     drop(memory);
-    engine.pipeline.stall.subtract(bytes);
+    engine.pipeline.note_flushed(bytes);
     watch.end(|micros| Event::FlushEnd {
         family: family.name(),
         tables: output.tables.len(),

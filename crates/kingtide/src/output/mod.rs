@@ -362,7 +362,8 @@ impl<'a> TableWriter<'a> {
                 let id = self.files.take_id();
                 let file = self.files.create_vlog(id)?;
                 self.created.push(NewFile::Vlog(id));
-                self.values.insert(ValueLogBuilder::new(file, id, codec))
+                let values = ValueLogBuilder::new(file, id, codec);
+                self.values.insert(values.with_budget(&self.files.budget))
             }
         };
         values.append(&self.family.order.identity(&self.key), value)
@@ -381,7 +382,8 @@ impl<'a> TableWriter<'a> {
                 .then_some(options.bloom_false_positive_rate),
             order: self.family.order.clone(),
         };
-        self.table = Some(TableBuilder::new(file, id, settings));
+        let table = TableBuilder::new(file, id, settings);
+        self.table = Some(table.with_budget(&self.files.budget));
         Ok(())
     }
 

@@ -93,7 +93,8 @@ impl Transaction {
                 .add_update(&family.family, key, since)
                 .map(|()| reads.bytes())
         })?;
-        self.holding.note(&self.engine, held + self.writes.bytes());
+        let held = held + self.writes.bytes();
+        self.holding.note(&self.engine, held, &self.writes);
         if let Some(fresh) = fresh {
             self.pins.keep_for_update(fresh);
         }
@@ -187,7 +188,8 @@ impl Transaction {
             return Ok(());
         }
         let held = reads.with(|reads| reads.add_point(family, key).map(|()| reads.bytes()))?;
-        self.holding.note(&self.engine, held + self.writes.bytes());
+        let held = held + self.writes.bytes();
+        self.holding.note(&self.engine, held, &self.writes);
         Ok(())
     }
 

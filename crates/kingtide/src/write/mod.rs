@@ -9,7 +9,8 @@
 //! | `write_set` | the operations of one transaction, in log format from the first put |
 //! | `hooks` | commit hooks of one write set |
 //! | `validate` | first committer wins: what was written or read may not have been written by others since |
-//! | `stall` | writers wait here when flushing falls behind |
+//! | `pace` | writers are slowed down when flushing falls behind or memory is short |
+//! | `stall` | they wait here when that is not enough |
 //! | `two_phase` | preparing a transaction, its outcome, and where its record stays |
 //! | `prepared` | what is kept of a prepared transaction, and which names are taken |
 //! | `locks`, `lock_table` | what one prepared transaction locks, and all of them |
@@ -19,6 +20,7 @@ mod hooks;
 mod lock_table;
 mod locks;
 mod order;
+mod pace;
 mod pipeline;
 mod prepared;
 mod restart;
@@ -30,6 +32,7 @@ mod write_set;
 
 pub(crate) use lock_table::{LockTable, RecordPlace};
 pub(crate) use order::OrderState;
+pub(crate) use pace::FlushEarly;
 pub(crate) use pipeline::{
     Attention, CommitLog, Durability, Pipeline, PipelineParts, reopen_required,
 };

@@ -9,10 +9,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use kingtide_base::{EntryKind, FamilyId, Lsn, SeqNo, StorageResult, xid_hash};
+use kingtide_collections::{Account, Charge, MemoryBudget};
 use kingtide_env::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicU32, AtomicUsize, Ordering},
@@ -55,6 +56,8 @@ pub(crate) struct Prepared {
     pub(crate) families: Vec<Arc<Family>>,
     pub(super) locks: LockSet,
     pub(super) record: Mutex<PreparedRecord>,
+    /// What it takes of the memory budget.
+    charge: OnceLock<Charge>,
     /// Its slot in the lock table. Written and read under the commit lock.
     slot: AtomicU32,
 }
@@ -139,8 +142,16 @@ impl Prepared {
             families,
             locks,
             record: Mutex::new(PreparedRecord { buffer, frames }),
+            charge: OnceLock::new(),
             slot: AtomicU32::new(u32::MAX),
         })
+    }
+
+    /// Counts its memory in `budget`, from now to its end. Its locks take about as much as its record.
+    pub(crate) fn count_in(&self, budget: &Arc<MemoryBudget>) {
+        let bytes = 2 * self.record.lock().buffer.capacity();
+        // It is counted once.
+        let _ = self.charge.set(budget.charge(Account::Transactions, bytes));
     }
 
     /// Puts the operations into `writes`, which then ends this transaction when it is committed.
