@@ -69,6 +69,7 @@
 mod background;
 mod backup;
 mod budget;
+mod bulk;
 mod compaction;
 mod db;
 mod engine;
@@ -91,7 +92,8 @@ mod wal;
 mod write;
 
 pub use backup::BackupReport;
-pub use db::{Db, PreparedTransaction, Snapshot, VerifyReport};
+pub use bulk::BulkLoadReport;
+pub use db::{BulkLoader, Db, PreparedTransaction, Snapshot, VerifyReport};
 pub use error::{Conflict, ConflictAccess, Error, ErrorKind, Result};
 pub use events::{Event, Listener, LogLevel, LogOptions};
 pub use family::{

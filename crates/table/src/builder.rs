@@ -94,6 +94,7 @@ impl TableBuilder {
                 is_largest_excluded: false,
                 sequence_min: SeqNo::MAX,
                 sequence_max: SeqNo::ZERO,
+                sequence_base: SeqNo::ZERO,
                 entries: 0,
                 tombstones: 0,
                 range_deletes: 0,

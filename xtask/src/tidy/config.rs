@@ -81,7 +81,16 @@ pub const MODULE_LAYERS: &[&[&str]] = &[
     &["family"],
     &["snapshot", "read", "files"],
     &["write"],
-    &["engine", "output", "flush", "compaction", "vlog", "backup"],
+    &[
+        "engine",
+        "output",
+        "flush",
+        "compaction",
+        "vlog",
+        "backup",
+        "bulk",
+        "repair",
+    ],
     &["txn", "background"],
     &["db", "stats"],
 ];

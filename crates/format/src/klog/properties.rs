@@ -105,6 +105,7 @@ pub fn decode_properties(payload: &[u8], file: FileId) -> Result<Properties, Tru
         raw_bytes: reader.varint()?,
         sequence_min: SeqNo(reader.varint()?),
         sequence_max: SeqNo(reader.varint()?),
+        sequence_base: SeqNo::ZERO,
         smallest: reader.bytes(KEY_BYTES_MAX)?.to_vec(),
         largest: reader.bytes(KEY_BYTES_MAX)?.to_vec(),
         is_largest_excluded: false,

@@ -14,6 +14,7 @@ fn meta() -> TableMeta {
         largest: b"zz".to_vec(),
         sequence_min: SeqNo(1),
         sequence_max: SeqNo::MAX,
+        sequence_base: SeqNo::ZERO,
         entries: 12,
         tombstones: 3,
         range_deletes: 0,

@@ -11,12 +11,14 @@
 //! | `snapshot`, `named_snapshot` | views of the past, with and without names |
 //! | `hooks` | commit hooks |
 //! | `retry` | work that is done again after conflicts |
+//! | `bulk_load` | sorted entries straight into tables |
 //! | `backup` | checkpoints and backups |
 //! | `deferred`, `deferring`, `pending` | comparators that come after the open |
 //! | `single_delete` | deletes of keys that were put once |
 //! | `verify` | every byte checked |
 
 mod backup;
+mod bulk_load;
 mod carry;
 mod close;
 mod deferred;
@@ -44,6 +46,7 @@ use std::{
     sync::Arc,
 };
 
+pub use bulk_load::BulkLoader;
 pub use prepared::PreparedTransaction;
 pub use snapshot::Snapshot;
 pub use verify::VerifyReport;

@@ -18,6 +18,7 @@
 
 pub(crate) mod crew;
 pub(crate) mod parts;
+mod push;
 pub(crate) mod rate;
 
 use std::{collections::BTreeSet, sync::Arc};

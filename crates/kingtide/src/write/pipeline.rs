@@ -54,7 +54,9 @@ pub(crate) struct CommitLog {
     pub(super) marked: Lsn,
     next_slot: u64,
     /// Set by close: nothing is committed from then on.
-    is_closed: bool,
+    pub(super) is_closed: bool,
+    /// Set while the gate in front of the ordered step is closed.
+    pub(super) is_gated: bool,
 }
 
 impl CommitLog {
@@ -66,6 +68,7 @@ impl CommitLog {
             marked,
             next_slot,
             is_closed: false,
+            is_gated: false,
         }
     }
 }
@@ -146,6 +149,8 @@ pub(crate) struct Pipeline {
     pub(crate) keeper: KeeperSignal,
     pub(crate) prepared: PreparedNames,
     pub(crate) disk: DiskRoom,
+    /// With the commit lock: the gate is open again.
+    pub(super) gate_opened: Condvar,
     pub(super) env: Arc<dyn Env>,
     log_directory: Arc<dyn Directory>,
     /// Held by whoever makes a blank segment.
@@ -179,6 +184,7 @@ enum Attempt {
         end: Lsn,
         nudge: bool,
     },
+    AtGate,
     NeedsLogRoom,
     NeedsValidation,
     NeedsMemtable(usize, Arc<Memory>),
@@ -194,6 +200,7 @@ impl Pipeline {
             keeper: KeeperSignal::default(),
             prepared: parts.prepared,
             disk: DiskRoom::new(Arc::clone(&parts.log_directory)),
+            gate_opened: Condvar::new(),
             env: parts.env,
             log_directory: parts.log_directory,
             blank_maker: Mutex::new(()),
@@ -266,6 +273,7 @@ impl Pipeline {
                     }
                     return Ok(sequence);
                 }
+                Attempt::AtGate => self.wait_at_gate(),
                 Attempt::NeedsLogRoom => self.make_log_room(writes.frames())?,
                 Attempt::NeedsMemtable(index, full) => {
                     let (family, bytes, entries) = writes.needs(index);
@@ -578,7 +586,12 @@ impl Pipeline {
 
     /// Puts an empty memtable in the place of `full`, if that is still the active one. An empty one is dropped, others
     /// are sealed.
-    fn replace_active(&self, family: &Arc<Family>, full: &Arc<Memory>, needed: (usize, usize)) {
+    pub(super) fn replace_active(
+        &self,
+        family: &Arc<Family>,
+        full: &Arc<Memory>,
+        needed: (usize, usize),
+    ) {
         let buffer_bytes = family.options().write_buffer_bytes;
         let fresh = self
             .memtables
@@ -604,11 +617,6 @@ impl Pipeline {
         if is_sealed && let Some(attention) = self.attention.get() {
             attention.sealed(family);
         }
-    }
-
-    /// Refuses every commit from now on. What is committed when this returns is all there will be.
-    pub(crate) fn close(&self) {
-        self.order.lock().log.is_closed = true;
     }
 
     /// Syncs, and commits, so far.
@@ -708,6 +716,9 @@ impl KeeperSignal {
 /// # Errors
 /// `NotFound` when a family was dropped.
 fn lacks_room(state: &OrderState<CommitLog>, writes: &WriteSet) -> Result<Option<Attempt>> {
+    if state.log.is_gated {
+        return Ok(Some(Attempt::AtGate));
+    }
     if !state.log.tail.has_room(writes.frames()) {
         return Ok(Some(Attempt::NeedsLogRoom));
     }
