@@ -75,7 +75,7 @@ pub const MODULE_LAYERS: &[&[&str]] = &[
     &["write"],
     &["engine", "output", "flush", "compaction", "vlog", "backup"],
     &["txn", "background"],
-    &["db", "stats"],
+    &["db", "stats", "layout"],
 ];
 
 /// The crates whose code runs inside the simulator: everything they ask of the world goes through `kingtide_env`.
