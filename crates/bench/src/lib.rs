@@ -6,6 +6,7 @@
 //! | [`engines`] | one small trait, [`Engine`], and what stands behind it |
 //! | [`run`] | one engine, in this process: the phases one after the other, measured and verified |
 //! | [`child`] | the same in a process of its own, so that memory and caches of two engines never mix |
+//! | [`html`] | pages that show results |
 //! | [`Spinners`] | idle-priority processes that keep the cores awake while syncs are timed |
 //!
 //! What every phase does: keys and values are made outside the timed part, every value that comes back is compared
@@ -15,6 +16,7 @@
 pub mod child;
 pub mod engines;
 mod error;
+pub mod html;
 mod measure;
 mod permutation;
 mod random;

@@ -111,7 +111,9 @@ mod tests {
             data: &data,
         };
         let html = page.render();
-        let (_, rest) = html.split_once("id=\"data\">").expect("the element is there");
+        let (_, rest) = html
+            .split_once("id=\"data\">")
+            .expect("the element is there");
         let (embedded, _) = rest.split_once("</script>").expect("it ends");
         assert!(!embedded.contains(['<', '>', '&']));
         let back: Value = serde_json::from_str(embedded).expect("it is JSON");

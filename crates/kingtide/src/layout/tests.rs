@@ -54,7 +54,10 @@ fn a_layout_tells_files_and_ranks_keys() {
         (1, 1, 1)
     );
     assert!(values.live_share() > 0.5, "{values:?}");
-    assert_eq!(down.tables[1].value_files[..], *std::slice::from_ref(&values.file));
+    assert_eq!(
+        down.tables[1].value_files[..],
+        *std::slice::from_ref(&values.file)
+    );
     assert!(env.read_file(format!("/db/{}", values.file)).is_some());
     for table in &down.tables {
         let file = env.read_file(format!("/db/{}", table.file)).unwrap();
