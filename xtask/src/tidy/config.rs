@@ -145,7 +145,10 @@ pub const BAN_EXCEPTIONS: &[(&str, &[&str])] = &[
     ("crates/env/src/posix/", &["*"]),
     ("crates/env/src/sync/", &["*"]),
     // Every world runs real threads, also the one in memory: only its files, clock and randomness are its own.
-    ("crates/env/src/threads.rs", &["std::thread"]),
+    (
+        "crates/env/src/threads.rs",
+        &["std::thread", "std::sync::atomic"],
+    ),
     ("crates/env/src/memory/", &["std::thread"]),
 ];
 
