@@ -2,13 +2,19 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `report`, `report.js` | what one run, or several, measured |
+//! | `charts.css`, `charts.js` | charts of pages about benchmarks |
 //! | `base.css`, `base.js` | looks and behaviour that all pages share: light, dark, phone, print; hints, tables |
 //!
 //! A page is a frame, styles, scripts and data. The data stands in the page as JSON in which no character can end its
 //! element, and scripts turn it into text nodes only: nothing that a name or a key holds is read as markup. A
 //! content-security policy forbids every request to a network.
 
+mod report;
+
 use serde_json::Value;
+
+pub use report::report;
 
 const BASE_STYLE: &str = include_str!("base.css");
 const BASE_SCRIPT: &str = include_str!("base.js");

@@ -61,6 +61,12 @@ pub fn open(page: &Path, width: u32) -> Option<Seen> {
 }
 
 impl Seen {
+    /// What was drawn, without the scripts.
+    pub fn drawn(&self) -> &str {
+        let (_, rest) = self.dom.split_once("<main>").expect("it begins");
+        rest.split_once("</main>").expect("it ends").0
+    }
+
     /// Elements whose class attribute is exactly `class`.
     pub fn count_class(&self, class: &str) -> usize {
         self.dom.matches(&format!("class=\"{class}\"")).count()

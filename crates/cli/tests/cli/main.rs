@@ -11,4 +11,5 @@ mod lsm;
 mod migrate;
 mod prepared;
 mod refusals;
+mod reports;
 mod shell;
