@@ -6,6 +6,7 @@
 //! | [`engines`] | one small trait, [`Engine`], and what stands behind it |
 //! | [`run`] | one engine, in this process: the phases one after the other, measured and verified |
 //! | [`child`] | the same in a process of its own, so that memory and caches of two engines never mix |
+//! | [`html`] | pages that show results |
 //! | [`Spinners`] | idle-priority processes that keep the cores awake while syncs are timed |
 //!
 //! What every phase does: keys and values are made outside the timed part, every value that comes back is compared
@@ -15,12 +16,15 @@
 pub mod child;
 pub mod engines;
 mod error;
+pub mod html;
 mod measure;
 mod permutation;
 mod random;
 mod report;
+mod row;
 mod settings;
 mod spin;
+mod summary;
 mod values;
 mod workload;
 
@@ -29,7 +33,9 @@ pub use error::{BenchError, Result};
 pub use measure::disk_bytes;
 pub use permutation::Permutation;
 pub use report::{LatencyNanos, PhaseReport, RunReport, Usage};
+pub use row::{MachineInfo, Row, Status, TimelinePoint};
 pub use settings::{Codec, EngineChoice, EngineKind, Pattern, Phase, Settings, SyncChoice};
 pub use spin::{Spinners, spin_until_stdin_closes};
+pub use summary::Summary;
 pub use values::{KeyMaker, ValueMaker};
 pub use workload::run;

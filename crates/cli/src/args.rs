@@ -60,6 +60,8 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Print counters and the shape of every family
     Stats(Directory),
+    /// Print which files there are: levels, tables, value files, log
+    Lsm(LsmArgs),
     /// Read and check every byte; exit code 2 when something is damaged
     Verify(Directory),
     /// Copy a database, which may be in use, to another directory; every copied file is verified
@@ -101,6 +103,15 @@ pub(crate) struct Directory {
     /// The database's directory
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LsmArgs {
+    #[command(flatten)]
+    pub(crate) at: Directory,
+    /// Write a page for the browser to this file instead
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

@@ -25,4 +25,5 @@ pub mod sync;
 pub use faulty::{Fault, FaultyEnv, Operation, ReadRule, Rule, Times};
 pub use memory::{CrashImage, MemoryEnv};
 pub use posix::{PosixEnv, raise_open_file_limit};
+pub use threads::{ThreadLabel, thread_label};
 pub use world::{Directory, DirectoryEntry, Env, File, FileLock, JoinHandle, OpenMode};

@@ -1,6 +1,6 @@
 //! Settings, as plain data.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use kingtide_base::ComparatorRef;
 use kingtide_env::Env;
@@ -132,6 +132,11 @@ pub struct Options {
     pub listener: Option<Arc<dyn Listener>>,
     /// The file `LOG`, lines about what happens inside. Default: none is written.
     pub log: LogOptions,
+    /// Where to write a trace of this opening, which <https://ui.perfetto.dev> and other viewers show: flushes, merges,
+    /// waits and syncs as spans of their threads, everything else as moments, with names of families and files and never
+    /// keys or values. A file that is there is replaced. It is JSON and readable after a crash; nothing depends on it,
+    /// and what cannot be written is lost. Default: `None`.
+    pub trace: Option<PathBuf>,
     /// The world to run in; the real one when `None`.
     pub env: Option<Arc<dyn Env>>,
 }
@@ -154,6 +159,7 @@ impl Default for Options {
             defer_missing_comparators: false,
             listener: None,
             log: LogOptions::default(),
+            trace: None,
             env: None,
         }
     }
@@ -180,6 +186,7 @@ impl fmt::Debug for Options {
             .field("comparators", &comparators)
             .field("defer_missing_comparators", &self.defer_missing_comparators)
             .field("log", &self.log)
+            .field("trace", &self.trace)
             .finish_non_exhaustive()
     }
 }

@@ -92,7 +92,7 @@ pub const MODULE_LAYERS: &[&[&str]] = &[
         "repair",
     ],
     &["txn", "background"],
-    &["db", "stats"],
+    &["db", "stats", "layout"],
 ];
 
 /// The crates whose code runs inside the simulator: everything they ask of the world goes through `kingtide_env`.
@@ -166,7 +166,10 @@ pub const BAN_EXCEPTIONS: &[(&str, &[&str])] = &[
     // The threads of simulations are parked by the system's locks: their own would park them for ever.
     ("crates/env/src/baton/", &["*"]),
     // Every world runs real threads, also the one in memory: only its files, clock and randomness are its own.
-    ("crates/env/src/threads.rs", &["std::thread"]),
+    (
+        "crates/env/src/threads.rs",
+        &["std::thread", "std::sync::atomic"],
+    ),
     ("crates/env/src/memory/", &["std::thread"]),
 ];
 

@@ -26,6 +26,7 @@ mod deferring;
 mod estimate;
 mod families;
 mod hooks;
+mod layout;
 mod named_snapshot;
 mod open;
 mod operations;

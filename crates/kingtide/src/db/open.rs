@@ -37,7 +37,7 @@ use crate::{
     budget::{Caches, MemoryRoom, Plan},
     engine::{Engine, EngineParts, ManifestSlot},
     error::{Error, ErrorKind, Result},
-    events::{Audience, Events, LogFile},
+    events::{Audience, Events, LogFile, TraceFile},
     family::{
         Family, FamilyParts, Opening, SuperVersion, decode_options, encode_options, is_pending_name,
     },
@@ -188,9 +188,16 @@ fn open_place(path: &Path, options: &Options, env: Arc<dyn Env>) -> Result<Place
 /// Who wants to know what happens in this opening.
 fn start_events(place: &Place, options: &Options) -> Result<Arc<Events>> {
     let wants_log = options.log.to_file && !options.read_only;
+    let trace = options.trace.as_ref().map(|path| {
+        TraceFile::create(&place.env, path).map_err(|error| {
+            let what = format!("cannot create the trace {}: {error}", path.display());
+            Error::new(ErrorKind::Io, what)
+        })
+    });
     let audience = Audience {
         listener: options.listener.clone(),
         log: wants_log.then(|| LogFile::open(Arc::clone(&place.root), options.log)),
+        trace: trace.transpose()?,
     };
     Events::start(&place.env, audience).map_err(|error| {
         Error::new(

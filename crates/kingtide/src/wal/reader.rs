@@ -127,7 +127,10 @@ fn find_segments(
 
 /// The header of a segment file: its first copy, or the second when the first is damaged; `None` when the file never
 /// began a life, or a crash took both copies before they were durable.
-fn read_header(directory: &dyn Directory, name: &str) -> StorageResult<Option<SegmentHeader>> {
+pub(super) fn read_header(
+    directory: &dyn Directory,
+    name: &str,
+) -> StorageResult<Option<SegmentHeader>> {
     let path = || format!("wal/{name}");
     let file = directory
         .open(name, OpenMode::Read)
