@@ -14,8 +14,7 @@ use std::{
 use indicatif::{ProgressBar, ProgressStyle};
 use kingtide_testkit::{Checked, Violation, runner};
 
-use super::{Arguments, Command, Kind};
-use crate::{
+use kingtide_sim::{
     clients::Cuts,
     plan::{Plan, Scenario, level_of},
     reduce::reduce,
@@ -23,6 +22,8 @@ use crate::{
     tally::SimTally,
     zoo,
 };
+
+use super::{Arguments, Command, Kind};
 
 /// Transactions of a history that correspond to one operation of other scenarios.
 const TRANSACTIONS_PER_OPERATION: u64 = 2;
@@ -59,7 +60,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         }
         Command::Replay { file } => read_plan(&file).map(|plan| replay(&plan)),
         Command::Reduce { file, output } => read_plan(&file).and_then(|plan| {
-            let output = output.unwrap_or_else(|| file.with_added_extension("small"));
+            let output = output.unwrap_or_else(|| file.with_extension("small.plan"));
             reduce_plan(&plan, &output)
         }),
         Command::Crash {

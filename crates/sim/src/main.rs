@@ -1,25 +1,6 @@
 //! `kingtide-sim`: the real engine, with all its background threads, in an order of threads that follows from a seed.
 //!
-//! | module | what it is |
-//! |---|---|
-//! | `plan` | what a simulation does, as a text file that replays it |
-//! | `simulation` | runs a plan, twice where asked |
-//! | `clients` | several clients that commit, power cuts at calls of any thread |
-//! | `reduce` | makes a failing plan small |
-//! | `zoo` | plants known bugs and looks who catches them |
-//! | `tally` | what was gone through |
-//!
 //! Simulations need a build with `--cfg simulated`; `cargo sim` makes and runs one.
-
-#[cfg(simulated)]
-mod clients;
-mod plan;
-mod reduce;
-#[cfg(simulated)]
-mod simulation;
-mod tally;
-#[cfg(simulated)]
-mod zoo;
 
 #[cfg(simulated)]
 mod commands;
@@ -93,7 +74,7 @@ enum Command {
     Reduce {
         /// A plan file
         file: PathBuf,
-        /// Where the small plan goes [default: next to the file, with `.small` behind its name]
+        /// Where the small plan goes [default: next to the file, ending with `.small.plan`]
         #[arg(long)]
         output: Option<PathBuf>,
     },

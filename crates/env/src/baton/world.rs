@@ -262,11 +262,11 @@ impl File for BatonFile {
     /// what is there at the end, so half of the time the waiting comes after.
     fn sync(&self) -> io::Result<()> {
         let nanos = draw(SYNC_NANOS_MAX);
-        if nanos % 2 == 0 {
+        if nanos.is_multiple_of(2) {
             sleep(nanos);
         }
         let answer = self.changed(self.inner.sync());
-        if nanos % 2 == 1 {
+        if !nanos.is_multiple_of(2) {
             sleep(nanos);
         }
         answer

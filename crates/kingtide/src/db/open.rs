@@ -81,30 +81,16 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
     check_files(&place, &state)?;
     let plan = Plan::fit(&options, place.env.memory_bytes());
     let budget = MemoryBudget::new(plan.limit_bytes);
-    let memory = FilesMemory {
-        cache_bytes: plan.cache_bytes,
-        cache_floor_bytes: plan.cache_floor_bytes,
-        budget: Arc::clone(&budget),
-    };
-    let files = Arc::new(Files::new(
-        Arc::clone(&place.klog),
-        Arc::clone(&place.vlog),
-        fit_open_tables(options.open_tables_max, place.env.open_files_max()),
-        memory,
-        unused_file_id(&place, &state)?,
-    ));
+    let files = open_files(&place, &options, &state, (plan, &budget))?;
     let memtables = MemtableSource::new(ARENAS_KEPT, Arc::clone(&budget), plan.memtable_bytes_max);
     let families = open_families(&state, &options, &files, &memtables, &opening)?;
     let now = (place.env.unix_micros() / 1_000_000) as i64;
     let recovery = Recovery::new(&files, &memtables, options.read_only, now);
     let replayed = replay(&place, &state, recovery, families)?;
     let last = last_sequence(&state, replayed.end.sequence);
-    let log = if options.read_only {
-        let end = &replayed.end;
-        let tail = Tail::read_only(end.next_segment, end.position);
-        CommitLog::new(tail, end.next_slot, LockTable::default())
-    } else {
-        begin_log(&place, &mut slot, &files, (&replayed, last))?
+    let log = match options.read_only {
+        true => read_only_log(&replayed.end),
+        false => begin_log(&place, &mut slot, &files, (&replayed, last))?,
     };
     let Replayed {
         recovered,
@@ -148,6 +134,33 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
         remove_leftovers(&engine, &place, end.next_slot)?;
     }
     Ok(engine)
+}
+
+/// The tables and value files, and what of them is kept in memory.
+fn open_files(
+    place: &Place,
+    options: &Options,
+    state: &ManifestState,
+    (plan, budget): (Plan, &Arc<MemoryBudget>),
+) -> Result<Arc<Files>> {
+    let memory = FilesMemory {
+        cache_bytes: plan.cache_bytes,
+        cache_floor_bytes: plan.cache_floor_bytes,
+        budget: Arc::clone(budget),
+    };
+    Ok(Arc::new(Files::new(
+        Arc::clone(&place.klog),
+        Arc::clone(&place.vlog),
+        fit_open_tables(options.open_tables_max, place.env.open_files_max()),
+        memory,
+        unused_file_id(place, state)?,
+    )))
+}
+
+/// Stands in for the end of a log that is only read.
+fn read_only_log(end: &LogEnd) -> CommitLog {
+    let tail = Tail::read_only(end.next_segment, end.position);
+    CommitLog::new(tail, end.next_slot, LockTable::default())
 }
 
 fn open_place(path: &Path, options: &Options, env: Arc<dyn Env>) -> Result<Place> {
