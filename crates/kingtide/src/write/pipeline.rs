@@ -516,6 +516,12 @@ impl Pipeline {
         self.add_blank(bytes)
     }
 
+    /// Gives up all blanks, one that is being made at this moment included; their names are returned for removal.
+    pub(crate) fn give_up_blanks(&self) -> Vec<String> {
+        let _none_is_made = self.blank_maker.lock();
+        self.order.lock().log.tail.give_up_blanks()
+    }
+
     fn add_blank(&self, bytes: u64) -> Result<()> {
         let blank = self.make_blank(bytes)?;
         self.order.lock().log.tail.add_blank(blank);
