@@ -7,6 +7,7 @@
 //!
 //! Ends with 1 when a bound is exceeded. Linux only: the peak is read from `/proc/self/status`. The program itself needs
 //! about 4 MiB; keys are computed, not stored.
+#![expect(clippy::print_stdout, reason = "an example shows what it found")]
 
 use std::{
     process::Command,
@@ -33,10 +34,15 @@ fn main() {
         let at = arguments.iter().position(|argument| argument == name)?;
         arguments.get(at + 1).cloned()
     };
-    let scale: f64 = option("--scale").map_or(1.0, |text| text.parse().expect("a number"));
+    let scale: f64 =
+        option("--scale").map_or(1.0, |text| text.parse().expect("--scale takes a number"));
     if let Some(workload) = option("--child") {
         let budget = option("--budget").expect("given by the parent");
-        return child(&workload, budget.parse().expect("mebibytes"), scale);
+        return child(
+            &workload,
+            budget.parse().expect("the parent gives mebibytes"),
+            scale,
+        );
     }
     let budgets = option("--budgets").unwrap_or_else(|| "64,128,256".to_owned());
     let workloads = option("--workloads").unwrap_or_else(|| WORKLOADS.join(","));
@@ -78,7 +84,7 @@ fn child(workload: &str, budget: usize, scale: f64) {
     };
     world.run(workload);
     let seconds = begun.elapsed().as_secs_f64();
-    let held = world.db.stats().expect("open").memory;
+    let held = world.db.stats().expect("the database is open").memory;
     world.db.close().expect("it closes");
     let peak = peak_kibibytes() as f64 / 1024.0;
     let bound = budget as f64 * 1.15 + 16.0;
@@ -158,7 +164,7 @@ impl World {
 
     /// Notes how much the budget counts at this moment.
     fn note(&self) {
-        let memory: MemoryStats = self.db.stats().expect("open").memory;
+        let memory: MemoryStats = self.db.stats().expect("the database is open").memory;
         self.counted
             .fetch_max(memory.total_bytes(), Ordering::Relaxed);
     }
@@ -252,7 +258,12 @@ impl World {
 
     /// Transactions of a quarter of the budget, two at a time.
     fn large(&self, family: &ColumnFamily) {
-        let limit = self.db.stats().expect("open").memory.limit_bytes;
+        let limit = self
+            .db
+            .stats()
+            .expect("the database is open")
+            .memory
+            .limit_bytes;
         let count = limit / 4 / 1100;
         thread::scope(|scope| {
             for thread in 0..2 {

@@ -6,6 +6,7 @@
 //! | `early` | a memtable is flushed before it is full when memory is short |
 //! | `hold` | merging by hand, cancelling merges, what is going on |
 //! | `settle` | families with many tombstones are merged when the database is idle |
+//! | `trim` | memory that was freed goes back to the system |
 //! | `keeper` | the log's keeper: windows and blanks ahead of the tail, interval syncs, marks |
 //!
 //! Flushes go before merges, because writers wait for them. A failed flush or merge is tried again after a pause: its
@@ -16,6 +17,7 @@ mod hold;
 mod keeper;
 mod scheduler;
 mod settle;
+mod trim;
 
 pub(crate) use early::LargestFirst;
 pub(crate) use scheduler::{Background, Task};
