@@ -1,8 +1,8 @@
 //! Append-only bytes of a memtable: one writer, many readers without locks.
 //!
-//! An [`Arena`] is one fixed block of memory from the global allocator. It is not zeroed: pages are touched when
-//! entries are appended, and an [`ArenaPool`] keeps blocks whose pages have been touched, because the first touch of a
-//! page costs many times the copy into it.
+//! An [`Arena`] is one fixed block of memory from the system. Its pages are touched when entries are appended, and an
+//! [`ArenaPool`] keeps blocks whose pages have been touched, because the first touch of a page costs many times the copy
+//! into it.
 //!
 //! Entry, little-endian, 8-byte aligned, addressed by [`EntryOffset`] in units of 8 bytes (0 = none, so the first entry
 //! begins at byte 8):

@@ -22,6 +22,7 @@ mod hash_index;
 mod lz4_prefix;
 mod memtable;
 mod merge;
+mod pages;
 mod skip_list;
 mod sorted_run;
 

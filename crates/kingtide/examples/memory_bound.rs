@@ -7,7 +7,7 @@
 //!
 //! Ends with 1 when a bound is exceeded. Linux only: the peak is read from `/proc/self/status`. The program itself needs
 //! about 4 MiB; keys are computed, not stored.
-#![expect(clippy::print_stdout, reason = "an example prints what it found")]
+#![expect(clippy::print_stdout, reason = "an example shows what it found")]
 
 use std::{
     process::Command,
@@ -34,9 +34,10 @@ fn main() {
         let at = arguments.iter().position(|argument| argument == name)?;
         arguments.get(at + 1).cloned()
     };
-    let scale: f64 = option("--scale").map_or(1.0, |text| text.parse().expect("a number"));
+    let scale: f64 =
+        option("--scale").map_or(1.0, |text| text.parse().expect("--scale takes a number"));
     if let Some(workload) = option("--child") {
-        let budget = option("--budget").expect("the parent always gives it");
+        let budget = option("--budget").expect("given by the parent");
         return child(
             &workload,
             budget.parse().expect("the parent gives mebibytes"),

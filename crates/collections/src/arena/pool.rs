@@ -1,68 +1,41 @@
 //! The memory of arenas, and the pool that keeps it from one arena to the next.
 //!
-//! Blocks are not zeroed. A block that was in use has had its pages touched, which makes it worth keeping; what an earlier
-//! arena left there is below no published length, so nobody sees it.
+//! A block that was in use has had its pages touched, which makes it worth keeping; what an earlier arena left there is
+//! below no published length, so nobody sees it.
 
-use std::{
-    alloc::{Layout, alloc, dealloc, handle_alloc_error},
-    fmt,
-    ptr::NonNull,
-    sync::Arc,
-};
+use std::{fmt, ptr::NonNull, sync::Arc};
 
 use kingtide_env::sync::Mutex;
 
-use crate::budget::{Account, MemoryBudget};
-
-/// Alignment of an arena: a cache line.
-const ALIGNMENT: usize = 64;
+use crate::{
+    budget::{Account, MemoryBudget},
+    pages::Pages,
+};
 
 /// A block of memory; owns it.
 pub(super) struct ArenaMemory {
-    base: NonNull<u8>,
-    layout: Layout,
+    pages: Pages,
     /// Bytes from the first on whose pages may have been touched.
     pub(super) touched_bytes: usize,
 }
 
-// SAFETY: the memory is owned by this value alone and is not tied to a thread.
-unsafe impl Send for ArenaMemory {}
-// SAFETY: a shared reference gives nothing but the address; access is governed by `Arena`.
-unsafe impl Sync for ArenaMemory {}
-
 impl ArenaMemory {
-    /// A block of so many bytes, more than 0 and at most 32 GiB, not initialised.
+    /// A block of so many bytes, more than 0 and at most 32 GiB.
     fn new(capacity_bytes: usize) -> Self {
-        assert!(capacity_bytes > 0);
-        let layout = Layout::from_size_align(capacity_bytes, ALIGNMENT)
-            .expect("at most 32 GiB with a small alignment is a layout");
-        // SAFETY: the layout's size is not 0, by the assertion.
-        let pointer = unsafe { alloc(layout) };
-        let Some(base) = NonNull::new(pointer) else {
-            handle_alloc_error(layout)
-        };
         Self {
-            base,
-            layout,
+            pages: Pages::zeroed(capacity_bytes),
             touched_bytes: 0,
         }
     }
 
     /// The first byte.
     pub(super) fn base(&self) -> NonNull<u8> {
-        self.base
+        self.pages.base()
     }
 
     /// Bytes in the block.
     pub(super) fn capacity_bytes(&self) -> usize {
-        self.layout.size()
-    }
-}
-
-impl Drop for ArenaMemory {
-    fn drop(&mut self) {
-        // SAFETY: `base` was allocated with `layout` in `new` and is given back once, here.
-        unsafe { dealloc(self.base.as_ptr(), self.layout) }
+        self.pages.bytes()
     }
 }
 

@@ -11,11 +11,20 @@ pub(super) fn memory_bytes() -> Option<u64> {
     limits.chain([of_machine]).min()
 }
 
+/// What `/proc` says that this process occupies.
+pub(super) fn resident_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    kibibytes_of(&status, "VmRSS:")
+}
+
 /// `MemTotal` of `/proc/meminfo`, in bytes.
 fn total_of(meminfo: &str) -> Option<u64> {
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    kibibytes_of(meminfo, "MemTotal:")
+}
+
+/// The number behind `name` in a text of lines, in bytes.
+fn kibibytes_of(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
     kibibytes.checked_mul(1024)
 }
@@ -83,6 +92,8 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn this_machine_has_memory() {
-        assert!(memory_bytes().is_some_and(|bytes| bytes > 1 << 20));
+        let (all, resident) = (memory_bytes(), resident_bytes());
+        assert!(all.is_some_and(|bytes| bytes > 1 << 20));
+        assert!(resident.is_some_and(|bytes| bytes > 1 << 16));
     }
 }

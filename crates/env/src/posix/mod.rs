@@ -126,6 +126,14 @@ impl Env for PosixEnv {
     fn memory_bytes(&self) -> Option<u64> {
         memory_limit::memory_bytes()
     }
+
+    fn resident_bytes(&self) -> Option<u64> {
+        memory_limit::resident_bytes()
+    }
+
+    fn release_free_memory(&self) {
+        system::release_free_memory();
+    }
 }
 
 /// Raises the number of files that this process may have open to `desired`, as far as the system lets it, and answers the

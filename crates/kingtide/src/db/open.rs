@@ -34,7 +34,7 @@ use super::{
     recover::{Recovered, Recovery},
 };
 use crate::{
-    budget::{Caches, MemoryRoom, Plan},
+    budget::{MemoryRoom, Plan},
     engine::{Engine, EngineParts, ManifestSlot},
     error::{Error, ErrorKind, Result},
     events::{Audience, Events, LogFile, TraceFile},
@@ -82,7 +82,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
     let plan = Plan::fit(&options, place.env.memory_bytes());
     let budget = MemoryBudget::new(plan.limit_bytes);
     let files = open_files(&place, &options, &state, (plan, &budget))?;
-    let memtables = MemtableSource::new(ARENAS_KEPT, Arc::clone(&budget), plan.memtable_bytes_max);
+    let memtables = MemtableSource::new(ARENAS_KEPT, &budget, plan.memtable_bytes_max);
     let families = open_families(&state, &options, &files, &memtables, &opening)?;
     let now = (place.env.unix_micros() / 1_000_000) as i64;
     let recovery = Recovery::new(&files, &memtables, options.read_only, now);
@@ -98,23 +98,17 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
         prepared,
         ended,
     } = replayed;
-    let caches = Caches {
-        blocks: Arc::clone(&files.blocks),
-        tables: Arc::clone(&files.tables),
-    };
     let pipeline = Arc::new(Pipeline::new(PipelineParts {
         env: Arc::clone(&place.env),
         log_directory: Arc::clone(&place.wal),
         log,
         last,
-        memory: MemoryRoom::new(plan, budget, Some(caches)),
+        memory: MemoryRoom::new(plan, budget, Some(files.caches())),
         wait_max: options.write_wait_max,
         memtables,
         prepared: PreparedNames::new(&prepared, ended),
     }));
-    for one in &prepared {
-        one.count_in(&files.budget);
-    }
+    prepared.iter().for_each(|one| one.count_in(&files.budget));
     let events = start_events(&place, &options)?;
     files.tell(&events);
     pipeline.tell(&events);
@@ -143,16 +137,11 @@ fn open_files(
     state: &ManifestState,
     (plan, budget): (Plan, &Arc<MemoryBudget>),
 ) -> Result<Arc<Files>> {
-    let memory = FilesMemory {
-        cache_bytes: plan.cache_bytes,
-        cache_floor_bytes: plan.cache_floor_bytes,
-        budget: Arc::clone(budget),
-    };
     Ok(Arc::new(Files::new(
         Arc::clone(&place.klog),
         Arc::clone(&place.vlog),
         fit_open_tables(options.open_tables_max, place.env.open_files_max()),
-        memory,
+        FilesMemory::of(&plan, budget),
         unused_file_id(place, state)?,
     )))
 }

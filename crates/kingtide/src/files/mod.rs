@@ -25,6 +25,7 @@ use kingtide_table::{Block, TableCache, ValueFiles, has_no_more_files, klog_name
 pub(crate) use live::LiveFiles;
 
 use crate::{
+    budget::{Caches, Plan},
     events::{Event, Events},
     read::iter::owned::ValueSource,
 };
@@ -70,6 +71,17 @@ pub(crate) struct FilesMemory {
     pub(crate) budget: Arc<MemoryBudget>,
 }
 
+impl FilesMemory {
+    /// As planned.
+    pub(crate) fn of(plan: &Plan, budget: &Arc<MemoryBudget>) -> Self {
+        Self {
+            cache_bytes: plan.cache_bytes,
+            cache_floor_bytes: plan.cache_floor_bytes,
+            budget: Arc::clone(budget),
+        }
+    }
+}
+
 impl Files {
     /// The files below `klog` and `vlog`; ids from `next_file` on are free.
     pub(crate) fn new(
@@ -97,6 +109,14 @@ impl Files {
             events: OnceLock::new(),
             klog,
             vlog,
+        }
+    }
+
+    /// What gives way when memory is short.
+    pub(crate) fn caches(&self) -> Caches {
+        Caches {
+            blocks: Arc::clone(&self.blocks),
+            tables: Arc::clone(&self.tables),
         }
     }
 

@@ -124,9 +124,9 @@ impl MemtableSource {
     }
 
     /// A source that keeps up to `arenas_max` free arenas. Their memory counts in `budget`, and one that no large transaction asks for takes at most `bytes_max`.
-    pub(crate) fn new(arenas_max: usize, budget: Arc<MemoryBudget>, bytes_max: usize) -> Self {
+    pub(crate) fn new(arenas_max: usize, budget: &Arc<MemoryBudget>, bytes_max: usize) -> Self {
         Self {
-            pool: ArenaPool::with_budget(arenas_max, budget),
+            pool: ArenaPool::with_budget(arenas_max, Arc::clone(budget)),
             bytes_max,
         }
     }
@@ -134,7 +134,7 @@ impl MemtableSource {
     /// A source that keeps no arena and knows no limit.
     #[cfg(test)]
     pub(crate) fn unbounded() -> Self {
-        Self::new(0, MemoryBudget::unlimited(), usize::MAX)
+        Self::new(0, &MemoryBudget::unlimited(), usize::MAX)
     }
 
     /// Bytes of entries of a memtable of a family with this write buffer.
