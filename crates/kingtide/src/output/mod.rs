@@ -383,7 +383,8 @@ impl<'a> TableWriter<'a> {
                 .then_some(options.bloom_false_positive_rate),
             order: self.family.order.clone(),
         };
-        let table = TableBuilder::new(file, id, settings);
+        let mut table = TableBuilder::new(file, id, settings);
+        table.set_family(self.family.id, self.family.name());
         self.table = Some(table.with_budget(&self.files.budget));
         Ok(())
     }
