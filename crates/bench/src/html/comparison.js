@@ -9,7 +9,7 @@ const worseIn = (pair) => pair.differences.filter((difference) => difference.ver
 const betterIn = (pair) => pair.differences.filter((difference) => difference.verdict === "improved");
 const regressions = DATA.pairs.flatMap((pair) => worseIn(pair).map((difference) => [pair, difference]));
 const improvements = DATA.pairs.flatMap((pair) => betterIn(pair).map((difference) => [pair, difference]));
-const change = (value) => !isNumber(value) ? "–" : `${value >= 1 ? "+" : "−"}${Math.abs((value - 1) * 100).toFixed(Math.abs(value - 1) < 0.1 ? 1 : 0)} %`;
+const change = (value) => !isNumber(value) ? "–" : Math.abs(value - 1) < 0.0005 ? "0 %" : `${value >= 1 ? "+" : "−"}${Math.abs((value - 1) * 100).toFixed(Math.abs(value - 1) < 0.1 ? 1 : 0)} %`;
 const several = new Set(DATA.pairs.map((pair) => pair.engine)).size > 1;
 const nameOf = (pair) => several ? `${pair.engine}: ${pair.test}` : pair.test;
 
@@ -76,7 +76,7 @@ function allCard() {
     h("div", { class: "scroll" }, table));
 }
 const missingCard = (title, list) => list.length > 0 && h("section", { class: "card" }, h("h2", {}, title), h("ul", {}, list.map((label) => h("li", {}, label))));
-const versions = (field) => [...new Set(DATA.pairs.map((pair) => `${pair.engine} ${pair[field]}`))].join(", ");
+const versions = (field) => [...new Set(DATA.pairs.map((pair) => pair[field].startsWith(pair.engine) ? pair[field] : `${pair.engine} ${pair[field]}`.trim()))].join(", ");
 
 fillElement(main, {}, [
   h("h1", {}, "Two results compared"),
