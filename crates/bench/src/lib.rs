@@ -6,6 +6,7 @@
 //! | [`engines`] | one small trait, [`Engine`], and what stands behind it |
 //! | [`run`] | one engine, in this process: the phases one after the other, measured and verified |
 //! | [`child`] | the same in a process of its own, so that memory and caches of two engines never mix |
+//! | [`compare`] | two results side by side, and what became worse |
 //! | [`html`] | pages that show results |
 //! | [`Spinners`] | idle-priority processes that keep the cores awake while syncs are timed |
 //!
@@ -14,6 +15,7 @@
 #![deny(unsafe_code)]
 
 pub mod child;
+mod compare;
 pub mod engines;
 mod error;
 pub mod html;
@@ -28,6 +30,7 @@ mod summary;
 mod values;
 mod workload;
 
+pub use compare::{Comparison, Difference, Metric, Pair, Regression, Side, Verdict, compare};
 pub use engines::{Engine, Session};
 pub use error::{BenchError, Result};
 pub use measure::disk_bytes;

@@ -31,6 +31,8 @@ function linearScale(high) {
   const ticks = Array.from({ length: Math.round(top / step) + 1 }, (_, index) => index * step);
   return { ticks, at: (value) => Math.min(1, Math.max(0, value / top)) };
 }
+// Numbers on an axis need no zeros at their end.
+const bare = (text) => text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
 // Some of many ticks, the first and the last among them.
 const thin = (ticks, count) => ticks.filter((_, index) => index % Math.ceil((ticks.length - 1) / Math.max(1, count - 1) || 1) === 0);
 
@@ -54,11 +56,11 @@ function linePlot({ title, lines, x, y, xText, yText, low, bands = [], dots = fa
   const yTicks = thin(y.ticks, low ? 4 : 6), xTicks = thin(x.ticks, 7);
   return h("figure", { class: "plot" }, title && h("figcaption", {}, title),
     h("div", { class: low ? "frame low" : "frame" },
-      h("div", { class: "y" }, yTicks.map((tick) => h("span", { style: { bottom: `${y.at(tick) * 100}%` } }, yText(tick)))),
+      h("div", { class: "y" }, yTicks.map((tick) => h("span", { style: { bottom: `${y.at(tick) * 100}%` } }, bare(yText(tick))))),
       area,
       h("div", { class: "x" }, xTicks.map((tick) => {
         const at = x.at(tick);
-        return h("span", { class: at > 0.97 ? "last" : at < 0.03 ? "first" : null, style: { left: `${at * 100}%` } }, xText(tick));
+        return h("span", { class: at > 0.97 ? "last" : at < 0.03 ? "first" : null, style: { left: `${at * 100}%` } }, bare(xText(tick)));
       }))));
 }
 // Under the pointer: the point of each line that is nearest.
@@ -83,12 +85,13 @@ function barMatrix(tests, metrics, cellsOf) {
   const shownTests = tests.filter((test) => metrics.some((metric) => cellsOf(test).some((cell) => metric.value(cell) > 0)));
   if (shownTests.length === 0) return null;
   const used = metrics.filter((metric) => shownTests.some((test) => cellsOf(test).some((cell) => metric.value(cell) > 0)));
-  const columns = `minmax(110px, 1.1fr) ${used.map(() => "minmax(0, 1.4fr)").join(" ")}`;
+  const columns = `minmax(110px, ${used.length > 2 ? 170 : 230}px) ${used.map(() => "minmax(0, 1fr)").join(" ")}`;
   const one = (test, metric) => {
     const cells = cellsOf(test);
     const good = cells.filter((cell) => cell.rounds > 0 && metric.value(cell) > 0);
     const most = Math.max(0, ...good.map((cell) => Math.max(metric.value(cell), metric.high ? metric.high(cell) : 0)));
-    const best = good.length > 1 ? good.reduce((a, b) => (metric.value(b) > metric.value(a)) === (metric.better === "more") ? b : a) : null;
+    const extreme = metric.better === "more" ? Math.max(...good.map(metric.value)) : Math.min(...good.map(metric.value));
+    const isBest = (cell) => good.length > 1 && good.filter((other) => metric.value(other) === extreme).length === 1 && metric.value(cell) === extreme;
     return h("div", { class: "mini", "data-title": metric.title }, cells.map((cell) => {
       const value = metric.value(cell), text = metric.text(value);
       const name = DATA.engines[cell.engine].name;
@@ -98,7 +101,7 @@ function barMatrix(tests, metrics, cellsOf) {
         metric.low && cell.rounds > 1 && h("div", { class: "whisker", style: {
           left: `${100 * metric.low(cell) / most}%`, width: `${100 * (metric.high(cell) - metric.low(cell)) / most}%` } }));
       withHint(bar, () => [`${name}: ${test.label}`, factsOfCell(cell)]);
-      return [bar, h("span", { class: cell === best ? "number best" : "number" }, text)];
+      return [bar, h("span", { class: isBest(cell) ? "number best" : "number" }, text)];
     }));
   };
   return h("div", { class: "matrix", style: { "grid-template-columns": columns } },

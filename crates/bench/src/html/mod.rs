@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `report`, `report.js` | what one run, or several, measured |
+//! | `comparison`, `comparison.js` | two results side by side |
 //! | `charts.css`, `charts.js` | charts of pages about benchmarks |
 //! | `base.css`, `base.js` | looks and behaviour that all pages share: light, dark, phone, print; hints, tables |
 //!
@@ -10,11 +11,14 @@
 //! element, and scripts turn it into text nodes only: nothing that a name or a key holds is read as markup. A
 //! content-security policy forbids every request to a network.
 
+mod comparison;
 mod report;
 
 use serde_json::Value;
 
+pub use comparison::comparison;
 pub use report::report;
+pub(crate) use report::{TestKey, test_labels};
 
 const BASE_STYLE: &str = include_str!("base.css");
 const BASE_SCRIPT: &str = include_str!("base.js");

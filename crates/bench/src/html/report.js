@@ -118,10 +118,10 @@ function latencyCard() {
   };
   return card("Latency", "Of one call (a batch is one call), on a scale of tens. From the large dot to the right: p50, p95, p99, p99.9 and the slowest. The number is p99.",
     engineLegend(),
-    h("div", { class: "chart-row" }, h("div"), h("div", { class: "axis-line" },
-      thin(scale.ticks, 7).map((tick) => h("span", { style: { left: left(tick) } }, latency(tick).replace(/\.0+ /, " ")))), h("div", { class: "number sub" }, "p99")),
+    h("div", { class: "chart-row inline" }, h("div", { class: "name" }), h("div", { class: "axis-line" },
+      thin(scale.ticks, 7).map((tick) => h("span", { style: { left: left(tick) } }, bare(latency(tick))))), h("div", { class: "number sub" }, "p99")),
     tests.map((test) => cellsOf(test).filter((cell) => isGood(cell) && cell.p50 > 0).map((cell, index) =>
-      h("div", { class: "chart-row" }, h("div", { class: "name" }, index === 0 ? test.label : ""), line(test, cell),
+      h("div", { class: "chart-row inline" }, h("div", { class: "name" }, index === 0 ? test.label : ""), line(test, cell),
         h("div", { class: "number", style: { color: colorOf(cell.engine) } }, latency(cell.p99))))));
 }
 
@@ -201,13 +201,24 @@ function rowsCard() {
     h("div", { class: "controls" }, text, engine, count), h("div", { class: "scroll" }, table));
 }
 
+// What went wrong, each once, with the rounds in which it did.
+function distinctErrors(cell) {
+  const found = new Map();
+  for (const { status, error, round } of cell.errors) {
+    const key = JSON.stringify([status, error]);
+    if (!found.has(key)) found.set(key, { status, error, rounds: [] });
+    found.get(key).rounds.push(round);
+  }
+  return [...found.values()];
+}
 function failuresCard() {
   const bad = cells.filter((cell) => cell.failed > 0 || cell.wrong > 0 || cell.not_found > 0);
   return bad.length > 0 && h("section", { class: "card", id: "failures" }, h("h2", { class: "bad" }, "Not all went well"),
     h("p", { class: "sub" }, "What failed or was cut short takes no part in comparisons."),
     h("ul", {}, bad.map((cell) => h("li", {}, h("b", {}, nameOf(cell)), `, ${tests[cell.test].label}: `,
       cell.wrong > 0 && `${whole(cell.wrong)} wrong answers; `, cell.not_found > 0 && `${whole(cell.not_found)} keys not found; `,
-      cell.errors.map((error) => [h("span", { class: "badge bad" }, error.status), ` round ${error.round}${error.error ? `: ${error.error}` : ""} `])))));
+      distinctErrors(cell).map(({ status, error, rounds }) => [h("span", { class: "badge bad" }, status),
+        ` round ${rounds.join(", ")}${error ? `: ${error}` : ""} `])))));
 }
 
 function machineLine(machine) {

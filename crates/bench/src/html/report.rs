@@ -98,7 +98,7 @@ fn engine_label(summaries: &[Summary], row: &Row) -> String {
 
 /// What the rows of one test have in common, whatever the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct TestKey {
+pub(crate) struct TestKey {
     suite: String,
     test: String,
     operation: String,
@@ -111,7 +111,7 @@ pub(super) struct TestKey {
 }
 
 impl TestKey {
-    pub(super) fn of(row: &Row) -> Self {
+    pub(crate) fn of(row: &Row) -> Self {
         let sync = match row.sync_mode.as_str() {
             "" if row.sync_enabled => "full",
             mode => mode,
@@ -135,20 +135,27 @@ impl TestKey {
         }
     }
 
-    /// The name of the test with the operation, if it says more.
+    /// The name of the test, or what was measured when it has none.
+    fn name(&self) -> String {
+        if self.test.is_empty() {
+            self.operation.to_lowercase()
+        } else {
+            self.test.clone()
+        }
+    }
+
+    /// The name and what was measured.
     fn short_label(&self) -> String {
         let operation = self.operation.to_lowercase();
-        if self.test.is_empty() {
-            operation
-        } else if operation.is_empty() || self.test.to_lowercase().contains(&operation) {
-            self.test.clone()
+        if self.test.is_empty() || operation.is_empty() {
+            self.name()
         } else {
             format!("{} ({operation})", self.test)
         }
     }
 
     /// The label with everything in which tests of one name can differ.
-    fn long_label(&self) -> String {
+    pub(super) fn long_label(&self) -> String {
         let [threads, operations, batch, key, value, range] = self.numbers;
         let mut label = self.short_label();
         let mut say = |what: &str, number: u64| {
@@ -191,15 +198,19 @@ impl TestKey {
     }
 }
 
-/// A label for each test: the short one where no other test has it too.
-pub(super) fn test_labels(tests: &[TestKey]) -> Vec<String> {
+/// A label for each test: the shortest one that no other test has too.
+pub(crate) fn test_labels(tests: &[TestKey]) -> Vec<String> {
+    let is_unique = |test: &TestKey, label: &dyn Fn(&TestKey) -> String| {
+        let own = label(test);
+        tests.iter().filter(|other| label(other) == own).count() == 1
+    };
     let label = |test: &TestKey| {
-        let short = test.short_label();
-        let same = tests.iter().filter(|other| other.short_label() == short);
-        if same.count() > 1 {
-            test.long_label()
+        if is_unique(test, &TestKey::name) {
+            test.name()
+        } else if is_unique(test, &TestKey::short_label) {
+            test.short_label()
         } else {
-            short
+            test.long_label()
         }
     };
     tests.iter().map(label).collect()

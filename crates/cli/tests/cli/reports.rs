@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kingtide_bench::{MachineInfo, Row, Status, TimelinePoint, html};
+use kingtide_bench::{MachineInfo, Metric, Row, Status, TimelinePoint, compare, html};
 
 use crate::browser;
 
@@ -327,5 +327,67 @@ fn reports_of_little_are_drawn() {
             !seen.drawn().contains("NaN") && !seen.drawn().contains("undefined"),
             "{name}"
         );
+    }
+}
+
+/// Goal: a comparison marks what became worse and what better. Method: the same rows, one test slowed down, one made
+/// faster, one failing, one left out.
+#[test]
+fn a_comparison_marks_what_became_worse() {
+    let old: Vec<Row> = rows()
+        .into_iter()
+        .filter(|row| row.engine == "kingtide")
+        .collect();
+    let mut new = old.clone();
+    new.retain(|row| row.test_name != "ranges of 100");
+    for row in &mut new {
+        row.engine_version = "kingtide 2.0".into();
+        match row.test_name.as_str() {
+            "random read" => row.ops_per_sec *= 0.8,
+            "zipfian write" => row.p99_us *= 9.0,
+            "batches of 1" => row.ops_per_sec *= 1.5,
+            "random seek" => {
+                row.status = Status::Failed;
+                row.error = "<img src=x onerror=alert(2)>".into();
+            }
+            _ => row.ops_per_sec *= 1.001,
+        }
+    }
+    let comparison = compare(&old, &new, 5.0);
+    let found: Vec<(String, Metric)> = comparison
+        .regressions()
+        .into_iter()
+        .map(|regression| (regression.test_name, regression.difference.metric))
+        .collect();
+    let expected = [
+        ("zipfian write", Metric::P99),
+        ("random read", Metric::Throughput),
+        ("random seek", Metric::Success),
+    ];
+    assert_eq!(
+        found,
+        expected.map(|(test, metric)| (test.to_owned(), metric))
+    );
+    let markup = html::comparison(&comparison, "old <b>.jsonl", "new.jsonl");
+    assert!(!markup.contains("<img"));
+    let wide = page("comparison.html", &markup);
+    for width in [1200, 390] {
+        let Some(seen) = browser::open(&wide, width) else {
+            return;
+        };
+        seen.expect_drawn();
+        let drawn = seen.drawn();
+        assert!(drawn.contains(r#"id="regression-count">3<"#));
+        assert!(drawn.contains("old &lt;b&gt;.jsonl") && !drawn.contains("<img"));
+        assert!(drawn.contains("Only before") && !drawn.contains("Only after"));
+        assert!(!drawn.contains("NaN") && !drawn.contains("undefined"));
+    }
+    let nothing = page(
+        "nothing.html",
+        &html::comparison(&compare(&[], &[], 5.0), "a", "b"),
+    );
+    if let Some(seen) = browser::open(&nothing, 390) {
+        seen.expect_drawn();
+        assert!(seen.drawn().contains("no test in common"));
     }
 }
