@@ -2,7 +2,8 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `order` | the commit lock, the visible watermark and group commit; checked by loom |
+//! | `order` | the commit lock and the visible watermark; checked by loom, with `group` |
+//! | `group` | group commit: who syncs, and who waits for whom |
 //! | `pipeline` | one commit from the transaction's buffers to the log and the memtables |
 //! | `disk` | the room on the device that writes leave free |
 //! | `gate` | keeps commits out of the order for the moment of a bulk load |
@@ -18,6 +19,7 @@
 
 mod disk;
 mod gate;
+mod group;
 mod hooks;
 mod lock_table;
 mod locks;

@@ -445,7 +445,7 @@ impl Pipeline {
     pub(super) fn sync_segments(&self, segments: &UnsyncedSegments) -> Result<()> {
         // Relaxed: a statistic.
         self.syncs.fetch_add(1, Ordering::Relaxed);
-        let begun = self.is_watched().then(|| self.env.monotonic_nanos());
+        let begun = self.env.monotonic_nanos();
         let skipped = if planted::is(Bug::AcknowledgedWithoutSync) {
             segments.len()
         } else if planted::is(Bug::OldSegmentNotSynced) {
@@ -456,7 +456,9 @@ impl Pipeline {
         let outcome = segments[skipped..]
             .iter()
             .try_for_each(|segment| segment.make_durable());
-        if let Some(begun) = begun {
+        let nanos = self.env.monotonic_nanos().saturating_sub(begun);
+        self.order.note_sync_duration(nanos);
+        if self.is_watched() {
             self.tell_sync(begun, &outcome);
         }
         Ok(outcome?)
