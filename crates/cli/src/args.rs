@@ -441,7 +441,7 @@ pub(crate) struct BenchOptions {
     /// Threads that call the engine [default: 1]
     #[arg(long, short = 't')]
     pub(crate) threads: Option<usize>,
-    /// Operations per write batch [default: 100]
+    /// Operations per write batch; keys of a transaction [default: 100, for txn 1]
     #[arg(long, short = 'b')]
     pub(crate) batch: Option<usize>,
     /// Entries per range [default: 100]
