@@ -155,7 +155,7 @@ impl<H> Handles<H> {
     }
 
     /// Closes idle handles until `keep` are left, or all that are left are in use.
-    fn close_idle(&self, keep: usize) {
+    pub fn close_idle(&self, keep: usize) {
         while self.open_count() > keep {
             let closed = self.take_idle();
             if closed.is_none() {

@@ -31,6 +31,7 @@ mod verify;
 
 pub use builder::{TableBuilder, TableSettings};
 pub use cursor::{CursorUse, TableCursor};
+pub use fences::Fences;
 pub use handles::has_no_more_files;
 pub use kingtide_format::block::DataBlock as Block;
 pub use level::LevelCursor;

@@ -49,7 +49,7 @@ pub(crate) enum Task {
     Flush,
     /// Merge tables as the policy wants.
     Merge,
-    /// Merge a family with many tombstones to the bottom.
+    /// Merge a family with many tombstones to the bottom, and empty value files that are mostly dead.
     Settle,
     /// Merge the runs of the active memtable.
     MergeRuns,
@@ -434,6 +434,7 @@ impl Background {
                     engine.pipeline.stall.note_failure(error);
                 })? {
                     self.schedule_merge(family);
+                    self.schedule_collection(engine, family);
                 }
                 Ok(())
             }
@@ -454,6 +455,7 @@ impl Background {
             }
             Task::Settle => {
                 self.settle(engine, family)?;
+                self.collect_values(engine, family)?;
                 self.schedule_merge(family);
                 Ok(())
             }

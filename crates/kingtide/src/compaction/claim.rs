@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use kingtide_base::FileId;
 use kingtide_format::TableMeta;
-use kingtide_policy::{MergePlan, merge_all as plan_all, merge_range as plan_range, pick_merge};
+use kingtide_policy::{
+    MergePlan, merge_all as plan_all, merge_range as plan_range, pick_merge, rewrite_table,
+};
 
 use super::observe::{level_number, policy_options, shape_of};
 use crate::{
@@ -26,6 +28,8 @@ pub(crate) enum Wanted<'a> {
     All,
     /// The tables with keys from the first to the second, both included, to the bottom; `None` is the end of the order.
     Range(Option<&'a [u8]>, Option<&'a [u8]>),
+    /// One table below level 1, where it is: for the values that it points to.
+    Rewrite(FileId),
 }
 
 /// Tables that are reserved for one merge; free again when dropped.
@@ -50,6 +54,7 @@ impl<'a> Claim<'a> {
                 .filter(|plan| plan.inputs.iter().any(|input| input.level == 1)),
             Wanted::All => plan_all(&shape, &options, &family.order),
             Wanted::Range(start, end) => plan_range(&shape, &options, &family.order, (start, end)),
+            Wanted::Rewrite(table) => rewrite_table(&shape, table),
         };
         let Some(plan) = plan else { return Ok(None) };
         let mut inputs = Vec::with_capacity(plan.inputs.len());

@@ -35,7 +35,10 @@
 
 use std::{cmp::Ordering, sync::Arc};
 
-use kingtide_base::{EntryKind, Fragments, KeyOrder, RangeTombstone, SeqNo};
+use kingtide_base::{
+    EntryKind, Fragments, KeyOrder, RangeTombstone, SeqNo,
+    planted::{self, Bug},
+};
 
 use super::{below::ExistsBelow, tally::Dropped};
 use crate::{
@@ -148,6 +151,9 @@ impl VersionFilter {
 
     /// The range deletes that are to be written.
     pub(crate) fn ranges_kept(&self) -> Fragments {
+        if planted::is(Bug::RangeDeleteForgotten) {
+            return Fragments::default();
+        }
         self.ranges.retain(&self.order, |_, sequence| {
             !self.is_bottom
                 || self
@@ -178,7 +184,9 @@ impl VersionFilter {
         let Some(fragment) = self.finder.find(key) else {
             return false;
         };
-        let newer = fragment.sequences().take_while(|number| *number > sequence);
+        let newer = fragment
+            .sequences()
+            .take_while(|number| *number > sequence || planted::is(Bug::RangeDeleteHidesNewer));
         let boundary = self.boundaries.get(stripe);
         let mut alike = newer.filter(|number| boundary.is_some_and(|bound| number <= bound));
         alike.next().is_some()
@@ -220,7 +228,10 @@ impl VersionFilter {
         let is_expired = !is_tombstone && is_expired(expires_at, self.now_for_expiry);
         let hides_nothing = (is_tombstone || is_expired)
             && stripe == 0
-            && (self.is_bottom || self.is_alone(key, kind));
+            && (self.is_bottom
+                || self.is_alone(key, kind)
+                || (planted::is(Bug::TombstoneDroppedEarly) && is_tombstone)
+                || (planted::is(Bug::ExpiredUncovers) && is_expired));
         if hides_nothing {
             self.dropped(match (kind, is_expired) {
                 (_, true) => Dropped::Expired,
@@ -237,10 +248,11 @@ impl VersionFilter {
     /// True for a single delete whose key has no older version outside of the pass.
     fn is_alone(&self, key: &[u8], kind: EntryKind) -> bool {
         kind == EntryKind::SingleDelete
-            && self
-                .exists_below
-                .as_ref()
-                .is_some_and(|exists_below| !exists_below(key))
+            && (planted::is(Bug::SingleDeleteTrusted)
+                || self
+                    .exists_below
+                    .as_ref()
+                    .is_some_and(|exists_below| !exists_below(key)))
     }
 
     /// Forgets the last key's stripe if `key` is another one.

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use kingtide_base::FileId;
+use kingtide_base::{
+    FileId,
+    planted::{self, Bug},
+};
 use kingtide_format::{Edit, TableMeta};
 
 use super::{Engine, ManifestSlot};
@@ -65,7 +68,11 @@ impl Engine {
             Edit::LogDurable(self.pipeline.order.durable()),
             Edit::FlushedThrough {
                 family: family.id,
-                sequence: memory.table.largest_sequence(),
+                sequence: if planted::is(Bug::FlushedTooFar) {
+                    self.visible()
+                } else {
+                    memory.table.largest_sequence()
+                },
             },
         ];
         edits.extend(
@@ -96,6 +103,15 @@ impl Engine {
         target_level: u8,
         output: &Output,
     ) -> Result<()> {
+        let inputs = match inputs.split_last() {
+            Some((_, rest)) if planted::is(Bug::InputLeft) => rest,
+            _ => inputs,
+        };
+        if planted::is(Bug::RemovedBeforeInstalled) {
+            for (_, table) in inputs {
+                let _ = self.files.remove_klog(table.file);
+            }
+        }
         let mut manifest = self.manifest.lock();
         self.check_family(family)?;
         let mut edits = vec![Edit::NextFileId(self.files.next_id())];

@@ -41,6 +41,8 @@ pub(crate) struct FamilyTotals {
     pub(crate) merge_bytes_written: u64,
     /// Versions that flushes and merges dropped, by reason.
     pub(crate) dropped: DroppedVersions,
+    /// Bytes of records that were copied out of value files that were mostly dead.
+    pub(crate) value_bytes_copied: u64,
 }
 
 impl AddAssign for FamilyTotals {
@@ -56,6 +58,7 @@ impl AddAssign for FamilyTotals {
         self.merge_bytes_read += other.merge_bytes_read;
         self.merge_bytes_written += other.merge_bytes_written;
         self.dropped.add(&other.dropped);
+        self.value_bytes_copied += other.value_bytes_copied;
     }
 }
 
@@ -73,6 +76,7 @@ pub(crate) struct FamilyCounters {
     merge_bytes_read: AtomicU64,
     merge_bytes_written: AtomicU64,
     dropped: Mutex<DroppedVersions>,
+    value_bytes_copied: AtomicU64,
 }
 
 impl FamilyCounters {
@@ -111,6 +115,11 @@ impl FamilyCounters {
         self.dropped.lock().add(dropped);
     }
 
+    /// Notes a value that was copied out of a value file that is being emptied.
+    pub(crate) fn note_copied_value(&self, bytes: u64) {
+        self.value_bytes_copied.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// The counts as they are now.
     pub(crate) fn totals(&self) -> FamilyTotals {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -128,6 +137,7 @@ impl FamilyCounters {
             merge_bytes_read: get(&self.merge_bytes_read),
             merge_bytes_written: get(&self.merge_bytes_written),
             dropped: *self.dropped.lock(),
+            value_bytes_copied: get(&self.value_bytes_copied),
         }
     }
 }

@@ -20,7 +20,7 @@ mod registry;
 mod settings;
 mod super_version;
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use arc_swap::ArcSwap;
 use kingtide_base::{FamilyId, KeyOrder, SeqNo};
@@ -76,6 +76,8 @@ pub(crate) struct Family {
     deferred: Mutex<Option<Deferred>>,
     /// Tables that a running merge reads; their ids.
     pub(crate) busy_tables: Mutex<Vec<kingtide_base::FileId>>,
+    /// Value files that are being emptied, see `vlog`.
+    emptied: ArcSwap<BTreeSet<kingtide_base::FileId>>,
     /// Held by whoever puts another memtable in the place of a full one.
     pub(crate) rotating: Mutex<()>,
     /// How the family stood when it was settled last; see `background/settle`.
@@ -120,6 +122,7 @@ impl Family {
             is_deferred: AtomicBool::new(false),
             deferred: Mutex::new(None),
             busy_tables: Mutex::new(Vec::new()),
+            emptied: ArcSwap::default(),
             rotating: Mutex::new(()),
             settled: Mutex::new(None),
             flushing: Mutex::new(()),
@@ -172,6 +175,18 @@ impl Family {
         let _serialised = self.edit.lock();
         let next = change(&self.current.load());
         self.current.store(Arc::new(next));
+    }
+
+    /// The value files that are being emptied: whoever writes tables copies the values that lie in them.
+    pub(crate) fn emptied(&self) -> Arc<BTreeSet<kingtide_base::FileId>> {
+        self.emptied.load_full()
+    }
+
+    /// Says which value files are being emptied from now on.
+    pub(crate) fn set_emptied(&self, files: BTreeSet<kingtide_base::FileId>) {
+        if *self.emptied() != files {
+            self.emptied.store(Arc::new(files));
+        }
     }
 
     /// True once the family was dropped; nothing is written to it any more.

@@ -17,7 +17,11 @@
 
 use std::{io, sync::Arc};
 
-use kingtide_base::{Lsn, SeqNo, StorageError, StorageResult, limits::FRAME_PAYLOAD_BYTES_MAX};
+use kingtide_base::{
+    Lsn, SeqNo, StorageError, StorageResult,
+    limits::FRAME_PAYLOAD_BYTES_MAX,
+    planted::{self, Bug},
+};
 use kingtide_env::{Directory, Env, File, OpenMode};
 use kingtide_format::{
     Edit, FrameHeader, FrameKind, MANIFEST_HEADER_BYTES, ManifestHeader, encode_edits, push_frame,
@@ -205,7 +209,9 @@ impl Manifest {
         self.roll_if_needed()?;
         self.tail = Tail::Unknown;
         let end = self.current.write_batch(&encode_edits(edits), self.sizes)?;
-        if let Err(error) = self.current.file.sync() {
+        if planted::is(Bug::ManifestNotSynced) {
+            self.current.durable = Lsn(end);
+        } else if let Err(error) = self.current.file.sync() {
             self.tail = Tail::Poisoned;
             return Err(self.current.error("sync", error));
         }
@@ -370,9 +376,11 @@ impl Place<'_> {
         self.directory
             .rename(&unfinished, &name)
             .map_err(|error| fail(&unfinished, "rename", error))?;
-        self.directory
-            .sync()
-            .map_err(|error| fail(DIRECTORY, "sync", error))?;
+        if !planted::is(Bug::ManifestRenameNotSynced) {
+            self.directory
+                .sync()
+                .map_err(|error| fail(DIRECTORY, "sync", error))?;
+        }
         written.name = name;
         written.durable = Lsn(written.end);
         Ok(written)
