@@ -199,7 +199,8 @@ columns! {
     engine: String,
     /// The test of the suite, or what was run on the command line.
     test_name: String,
-    /// What was measured: `PUT`, `GET`, `DELETE`, `SEEK`, `RANGE`, `ITER`, `RMW`, `TXN`.
+    /// What was measured: `PUT`, `GET`, `DELETE`, `SEEK`, `RANGE`, `ITER`, `RMW`, `TXN`, `INSERT`; `ALL` for all operations of
+    /// a mixed workload together.
     operation: String,
     /// Operations per second: of the time inside calls, averaged over threads. A batch of 10 is 10 operations, a range
     /// is one, an iteration over everything is as many as it visits.
@@ -228,8 +229,7 @@ columns! {
     peak_vms_mb: f64,
     /// MiB that the process fetched from devices during the test.
     disk_read_mb: f64,
-    /// MiB that the process sent towards devices during the test, the wait for its background work and, in the last row
-    /// of a run, the closing included.
+    /// MiB that the process sent towards devices during the test, the wait for its background work included.
     disk_write_mb: f64,
     /// Processor time in the program, in seconds, summed over threads.
     cpu_user_sec: f64,

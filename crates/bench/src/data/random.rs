@@ -27,6 +27,11 @@ impl Random {
         number
     }
 
+    /// A number of at least 0 and below 1.
+    pub(crate) fn fraction(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// A number below `bound`; 0 when `bound` is 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         // The high half of the product is uniform but for a bias of bound / 2^64, which no benchmark can see.

@@ -3,7 +3,7 @@
 //!
 //! Every index is hit exactly once, and four rounds of a keyed mixer leave no order that a storage engine could use.
 
-use crate::random::mix;
+use super::random::mix;
 
 const ROUNDS: u64 = 4;
 

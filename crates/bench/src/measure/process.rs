@@ -41,21 +41,53 @@ impl Counters {
             system_seconds: self.system_seconds - earlier.system_seconds,
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
             written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
-            peak_memory_bytes: 0,
+            ..Usage::default()
         }
     }
 }
 
-/// Forgets the highest memory use so far, so that [`peak_memory_bytes`] speaks of what follows. Needs no rights; where
-/// the system refuses, the peak is that of the whole process.
-pub(crate) fn reset_peak_memory() {
-    let _ = fs::write("/proc/self/clear_refs", "5");
+/// Watches the highest memory use.
+#[derive(Debug)]
+pub(crate) struct PeakWatch {
+    address_bytes_before: u64,
+    address_bytes_seen: u64,
 }
 
-/// The highest resident memory since the last reset, in bytes.
-pub(crate) fn peak_memory_bytes() -> u64 {
-    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    field(&text, "VmHWM:") * 1024
+impl PeakWatch {
+    /// Forgets the highest resident memory so far, which needs no rights; where the system refuses, the peak is that of
+    /// the whole process. The highest address space cannot be forgotten: it counts when it grows, and else the highest
+    /// that [`PeakWatch::look`] saw.
+    pub(crate) fn start() -> Self {
+        let _ = fs::write("/proc/self/clear_refs", "5");
+        let text = status();
+        Self {
+            address_bytes_before: field(&text, "VmPeak:") * 1024,
+            address_bytes_seen: field(&text, "VmSize:") * 1024,
+        }
+    }
+
+    /// To be called now and then.
+    pub(crate) fn look(&mut self) {
+        let now = field(&status(), "VmSize:") * 1024;
+        self.address_bytes_seen = self.address_bytes_seen.max(now);
+    }
+
+    /// Enters the peaks since the start.
+    pub(crate) fn finish(mut self, usage: &mut Usage) {
+        self.look();
+        let text = status();
+        let peak = field(&text, "VmPeak:") * 1024;
+        usage.peak_memory_bytes = field(&text, "VmHWM:") * 1024;
+        usage.peak_address_bytes = if peak > self.address_bytes_before {
+            peak
+        } else {
+            self.address_bytes_seen
+        };
+    }
+}
+
+fn status() -> String {
+    fs::read_to_string("/proc/self/status").unwrap_or_default()
 }
 
 /// Bytes that the files below `directory` occupy on the device (allocated blocks, so a preallocated log counts and a
@@ -115,6 +147,20 @@ mod tests {
         let io = "rchar: 1\nread_bytes: 5\nwrite_bytes: 4096\ncancelled_write_bytes: 9\n";
         assert_eq!(field(io, "write_bytes:"), 4096);
         assert_eq!(field(io, "missing:"), 0);
+    }
+
+    #[test]
+    fn memory_peaks_are_at_least_what_was_used() {
+        let watch = PeakWatch::start();
+        let block = vec![1_u8; 32 << 20];
+        let mut usage = Usage::default();
+        watch.finish(&mut usage);
+        assert!(block.iter().all(|byte| *byte == 1));
+        assert!(usage.peak_memory_bytes >= 32 << 20, "{usage:?}");
+        assert!(
+            usage.peak_address_bytes >= usage.peak_memory_bytes,
+            "{usage:?}"
+        );
     }
 
     #[test]
