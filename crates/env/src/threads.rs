@@ -33,7 +33,7 @@ pub(crate) fn spawn(name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<Jo
 }
 
 /// The text of a panic; panics raised with other values have none.
-fn panic_message(payload: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
     if let Some(text) = payload.downcast_ref::<&str>() {
         (*text).to_owned()
     } else if let Some(text) = payload.downcast_ref::<String>() {

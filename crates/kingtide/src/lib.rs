@@ -69,6 +69,8 @@
 
 mod background;
 mod backup;
+mod budget;
+mod bulk;
 mod compaction;
 mod db;
 mod engine;
@@ -87,15 +89,17 @@ mod snapshot;
 mod stats;
 mod txn;
 mod version;
+mod vlog;
 mod wal;
 mod write;
 
 pub use backup::BackupReport;
-pub use db::{Db, PreparedTransaction, Snapshot, VerifyReport};
+pub use bulk::BulkLoadReport;
+pub use db::{BulkLoader, Db, PreparedTransaction, Snapshot, VerifyReport};
 pub use error::{Conflict, ConflictAccess, Error, ErrorKind, Result};
 pub use events::{Event, Listener, LogLevel, LogOptions};
 pub use family::{
-    ColumnFamily,
+    ColumnFamily, DroppedVersions,
     hook::{CommitEvent, CommitHook, CommitOperation},
 };
 pub use kingtide_base::{
@@ -109,6 +113,7 @@ pub use options::{
 pub use read::{Entries, Iter, Value};
 pub use stats::{
     CacheStats, FamilyStats, LevelStats, MemoryPressure, MemoryStats, SnapshotStats, Stats,
+    ValueStats,
 };
 pub use txn::{AbortHandle, RetryOptions, Transaction};
 

@@ -49,7 +49,7 @@ options! {
     operations: u64,
     /// Threads. Default: 1.
     threads: usize,
-    /// Operations of a write batch. Default: 100.
+    /// Operations of a write batch, keys of a transaction. Default: 100, for `txn` 1.
     batch: usize,
     /// Entries of a range. Default: 100.
     range: u64,
@@ -192,7 +192,11 @@ impl Options {
         Ok(Step {
             is_measured: self.measured.unwrap_or(default.is_measured),
             threads: self.threads.unwrap_or(default.threads),
-            batch_operations: self.batch.unwrap_or(default.batch_operations),
+            // A transaction of one key is in every family already.
+            batch_operations: self.batch.unwrap_or(match workload {
+                Workload::Txn => 1,
+                _ => default.batch_operations,
+            }),
             range_entries: self.range.unwrap_or(default.range_entries),
             pattern: self.pattern.unwrap_or(default.pattern),
             zipfian_exponent: self.zipfian_exponent.unwrap_or(default.zipfian_exponent),

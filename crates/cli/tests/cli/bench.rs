@@ -203,7 +203,7 @@ fn settings_that_make_no_sense_are_refused() {
         (&["quick", "--scale", "0"], "scale"),
         (&["quick", "--only", "nosuch"], "nosuch"),
         (&["--value-bytes", "5-6"], "5-6"),
-        (&["--rate", "-1"], "rate"),
+        (&["--rate=-1"], "rate"),
         (&["--engine", "a:lmdb,a:rocksdb"], "two engines"),
         (&["--csv", "/nowhere/x.csv"], "/nowhere/x.csv"),
     ] {

@@ -34,7 +34,7 @@ impl Pipeline {
 
     /// A writer may have to wait; answers since when, if it does and somebody wants to know.
     pub(super) fn note_stall(&self, family: &Family, is_full: bool) -> Option<u64> {
-        if !self.is_watched() || (!is_full && self.stall.has_room()) {
+        if !self.is_watched() || !is_full {
             return None;
         }
         self.emit(|| Event::StallBegin {
