@@ -6,6 +6,8 @@
 //! | [`engines`] | one small trait, [`Engine`], and what stands behind it |
 //! | [`run`] | one engine, in this process: the steps one after the other, measured and verified |
 //! | [`child`] | the same in a process of its own, so that memory and caches of two engines never mix |
+//! | [`compare`] | two results side by side, and what became worse |
+//! | [`html`] | pages that show results |
 //! | [`suite`] | tests with names, from files; several engines and rounds, one after the other |
 //! | [`Row`], [`Summary`] | results as CSV and JSON lines; medians and spread over rounds |
 //! | [`MachineWatch`] | the machine, and whether it was the run's alone |
@@ -16,9 +18,11 @@
 #![deny(unsafe_code)]
 
 pub mod child;
+mod compare;
 mod data;
 pub mod engines;
 mod error;
+pub mod html;
 mod measure;
 mod report;
 mod row;
@@ -28,6 +32,7 @@ pub mod suite;
 mod summary;
 mod workload;
 
+pub use compare::{Comparison, Difference, Metric, Pair, Regression, Side, Verdict, compare};
 pub use data::{
     keys::{KeyForm, KeyMaker},
     permutation::Permutation,

@@ -63,6 +63,8 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Print counters and the shape of every family
     Stats(Directory),
+    /// Print which files there are: levels, tables, value files, log
+    Lsm(LsmArgs),
     /// Read and check every byte; exit code 2 when something is damaged
     Verify(Directory),
     /// Copy a database, which may be in use, to another directory; every copied file is verified
@@ -104,6 +106,15 @@ pub(crate) struct Directory {
     /// The database's directory
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LsmArgs {
+    #[command(flatten)]
+    pub(crate) at: Directory,
+    /// Write a page for the browser to this file instead
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -334,6 +345,10 @@ pub(crate) struct ImportArgs {
     /// After each commit print how many records are stored so far
     #[arg(long)]
     pub(crate) ack: bool,
+    /// The records come in ascending order of their keys, each key once: they are loaded straight into tables, all or
+    /// none of them, several times as fast
+    #[arg(long, conflicts_with_all = ["batch", "skip_bad", "ack", "sync"])]
+    pub(crate) sorted: bool,
     /// When commits are made durable; `none` syncs once, at the end
     #[arg(long, value_enum, default_value_t = ImportSync::Full)]
     pub(crate) sync: ImportSync,
