@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use super::{below::exists_below, claim::Claim};
+use super::{
+    below::{Below, exists_below},
+    claim::Claim,
+};
 use crate::{
     engine::Engine,
     error::Result,
     events::Event,
     family::Family,
     flush::version_filter,
-    output::{TableWriter, discard_output},
+    output::{TableWriter, cuts::Cuts, discard_output},
 };
 
 pub(crate) use super::claim::Wanted;
@@ -43,16 +46,22 @@ pub(crate) fn merge_once(
         return Ok(MergeOutcome::Merged);
     }
     let watch = claim.watch(engine);
-    let mut filter =
-        version_filter(engine, &family.order, claim.plan.is_bottom).with_lookup(exists_below(
+    let mut filter = version_filter(engine, &family.order, claim.plan.is_bottom)
+        .with_lookup(exists_below(
             &engine.files,
             family,
             Arc::clone(&claim.version),
             claim.target_level(),
+        ))
+        .with_below(Below::levels(
+            &claim.version,
+            claim.target_level(),
+            &family.order,
         ));
     claim.tell_ranges(engine, &mut filter)?;
     let mut cursor = claim.cursor(engine, &filter)?;
-    let writer = TableWriter::new(&engine.files, family, claim.plan.output_table_bytes);
+    let writer = TableWriter::new(&engine.files, family, claim.plan.output_table_bytes)
+        .with_cuts(Cuts::at(claim.plan.cuts.clone()));
     let cancelled = || is_cancelled() || family.is_dropped();
     let Some(output) = writer.write(&mut cursor, &mut filter, &cancelled)? else {
         return Ok(MergeOutcome::Cancelled);

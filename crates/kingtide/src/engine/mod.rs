@@ -3,6 +3,7 @@
 
 mod extent;
 mod install;
+mod place;
 mod shrink;
 mod unpin;
 mod watch;

@@ -19,14 +19,17 @@ use kingtide_format::TableMeta;
 
 use self::bounded::Bounded;
 use crate::{
-    compaction::{below::exists_below, filter::VersionFilter},
+    compaction::{
+        below::{Below, exists_below},
+        filter::VersionFilter,
+    },
     engine::{Engine, Watch},
     error::Result,
     events::Event,
     family::Family,
     files::Files,
     memtable::Memory,
-    output::{Output, TableWriter, discard_output},
+    output::{Output, TableWriter, cuts::Cuts, discard_output},
     write::reopen_required,
 };
 
@@ -54,6 +57,7 @@ pub(crate) fn write_memtable(
         memtables: std::slice::from_ref(memtable),
         last: SeqNo::MAX,
         older,
+        cuts: Cuts::default(),
     };
     // Nothing cancels a flush, so there is always an answer.
     Ok(write_memtables(files, pass, filter, &|| false)?.unwrap_or_default())
@@ -68,6 +72,8 @@ pub(crate) struct MemoryPass<'a, 't> {
     pub(crate) last: SeqNo,
     /// All tables of the family, those that a range delete without an end may hide keys of.
     pub(crate) older: &'a mut dyn Iterator<Item = &'t TableMeta>,
+    /// Where tables end.
+    pub(crate) cuts: Cuts,
 }
 
 /// Writes memtables to tables. Nothing is installed. `None` when `is_cancelled` said so; nothing is left behind then.
@@ -80,7 +86,7 @@ pub(crate) fn write_memtables(
     filter: &mut VersionFilter,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Option<Output>> {
-    let MemoryPass { family, last, .. } = pass;
+    let (family, last, cuts) = (pass.family, pass.last, pass.cuts);
     let cursors = pass.memtables.iter().flat_map(Memtable::cursors).collect();
     let mut cursor = Bounded::new(MergeCursor::new(family.order.clone(), cursors), last);
     if pass
@@ -107,7 +113,7 @@ pub(crate) fn write_memtables(
             _ => tombstone,
         }));
     }
-    let writer = TableWriter::new(files, family, u64::MAX);
+    let writer = TableWriter::new(files, family, u64::MAX).with_cuts(cuts);
     Ok(writer.write(&mut cursor, filter, is_cancelled)?)
 }
 
@@ -149,20 +155,19 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
     }
     let watch = watch(engine, family, &memory);
     secure_log(engine, &memory)?;
-    let mut filter = version_filter(engine, &family.order, is_bottom).with_lookup(exists_below(
-        &engine.files,
-        family,
-        Arc::clone(&version),
-        0,
-    ));
+    let mut filter = version_filter(engine, &family.order, is_bottom)
+        .with_lookup(exists_below(&engine.files, family, Arc::clone(&version), 0))
+        .with_below(Below::levels(&version, 0, &family.order));
     let mut older = version.tables().map(|(_, table)| &**table);
-    let output = write_memtable(
-        &engine.files,
+    let pass = MemoryPass {
         family,
-        &memory.table,
-        &mut filter,
-        &mut older,
-    )?;
+        memtables: std::slice::from_ref(&memory.table),
+        last: SeqNo::MAX,
+        older: &mut older,
+        cuts: Cuts::around(&version, &family.order),
+    };
+    // Nothing cancels a flush, so there is always an answer.
+    let output = write_memtables(&engine.files, pass, &mut filter, &|| false)?.unwrap_or_default();
     if let Err(error) = engine.install_flush(family, &memory, &output) {
         if family.is_dropped() {
             discard_output(&engine.files, &output);

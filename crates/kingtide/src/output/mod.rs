@@ -2,21 +2,24 @@
 //!
 //! 1. Every version passes the drop rule ([`VersionFilter`]).
 //! 2. Long values that are still inline go to a value file; pointers are carried over as they are.
-//! 3. A table is closed when it has reached its size, never between two versions of one key.
+//! 3. A table is closed when it has reached its size, and at [cuts], never between two versions of one key.
 //! 4. Range deletes that are kept are cut where the tables end, and go into the tables' properties. When there is nothing
 //!    else, they make a table of their own.
 //! 5. The files, then the directories, are synced. Only then may a manifest edit name them.
 //!
 //! When anything fails, the files made so far are removed: nobody has been told of them.
 
+pub(crate) mod cuts;
+
 use std::sync::Arc;
 
 use kingtide_base::{
-    Cursor, EntryKind, EntryRef, FileId, Fragments, StorageError, StorageResult, ValueRef,
+    Cursor, EntryKind, EntryRef, FileId, Fragments, SeqNo, StorageError, StorageResult, ValueRef,
 };
 use kingtide_format::{CodecId, TableMeta, ValueFileMeta};
 use kingtide_table::{TableBuilder, TableSettings, ValueLogBuilder};
 
+use self::cuts::{Cuts, Cutter};
 use crate::{
     compaction::filter::{Decision, VersionFilter},
     family::Family,
@@ -80,6 +83,7 @@ pub(crate) struct TableWriter<'a> {
     ranges: Fragments,
     created: Vec<Created>,
     output: Output,
+    cutter: Cutter,
 }
 
 enum Created {
@@ -101,7 +105,14 @@ impl<'a> TableWriter<'a> {
             ranges: Fragments::default(),
             created: Vec::new(),
             output: Output::default(),
+            cutter: Cutter::default(),
         }
+    }
+
+    /// The same writer, whose tables also end at `cuts`.
+    pub(crate) fn with_cuts(mut self, cuts: Cuts) -> Self {
+        self.cutter = Cutter::new(cuts);
+        self
     }
 
     /// Writes everything that `cursor` yields from its first entry on and `filter` lets pass. `None` when `is_cancelled`
@@ -147,7 +158,7 @@ impl<'a> TableWriter<'a> {
             match filter.keep(cursor.key(), sequence, kind, expires_at) {
                 Decision::Drop => {}
                 Decision::Keep => {
-                    self.start_key(cursor.key())?;
+                    self.start_key(cursor.key(), sequence)?;
                     let value = cursor.value()?;
                     self.add(EntryRef {
                         key: &[],
@@ -158,7 +169,7 @@ impl<'a> TableWriter<'a> {
                     })?;
                 }
                 Decision::KeepAsDelete => {
-                    self.start_key(cursor.key())?;
+                    self.start_key(cursor.key(), sequence)?;
                     let value = ValueRef::Inline(&[]);
                     let kind = EntryKind::Delete;
                     self.add(EntryRef {
@@ -184,17 +195,25 @@ impl<'a> TableWriter<'a> {
         Ok(true)
     }
 
-    /// Notes the key of the next entry; between two keys, a full table is closed.
-    fn start_key(&mut self, key: &[u8]) -> StorageResult<()> {
+    /// Notes the key of the next entry, whose newest version has the number `sequence`; between two keys, a table is
+    /// closed that is full or ends here.
+    fn start_key(&mut self, key: &[u8], sequence: SeqNo) -> StorageResult<()> {
         if self.table.is_some() && self.key == key {
             return Ok(());
         }
-        let is_full = self
-            .table
-            .as_ref()
-            .is_some_and(|table| table.file_bytes_estimate() >= self.table_bytes_max);
-        if is_full && self.family.order.compare(&self.key, key).is_ne() {
-            self.close_table(Some(key))?;
+        let order = &self.family.order;
+        match &self.table {
+            Some(_) if order.compare(&self.key, key).is_eq() => {}
+            Some(table) => {
+                let bytes = table.file_bytes_estimate();
+                let cut = self.cutter.cut(order, (&self.key, key), sequence, bytes);
+                let full = (bytes >= self.table_bytes_max).then_some(key);
+                if let Some(next) = cut.or(full).map(<[u8]>::to_vec) {
+                    self.close_table(Some(&next))?;
+                    self.cutter.begin(&self.family.order, key, sequence);
+                }
+            }
+            None => self.cutter.begin(order, key, sequence),
         }
         self.key.clear();
         self.key.extend_from_slice(key);
