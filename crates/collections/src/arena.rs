@@ -1,8 +1,8 @@
 //! Append-only bytes of a memtable: one writer, many readers without locks.
 //!
-//! An [`Arena`] is one fixed block of memory from the global allocator. It is not zeroed: pages are touched when
-//! entries are appended, and an [`ArenaPool`] keeps blocks whose pages have been touched, because the first touch of a
-//! page costs many times the copy into it.
+//! An [`Arena`] is one fixed block of memory from the system. Its pages are touched when entries are appended, and an
+//! [`ArenaPool`] keeps blocks whose pages have been touched, because the first touch of a page costs many times the copy
+//! into it.
 //!
 //! Entry, little-endian, 8-byte aligned, addressed by [`EntryOffset`] in units of 8 bytes (0 = none, so the first entry
 //! begins at byte 8):
@@ -47,6 +47,10 @@ const EXPIRY_BYTES: usize = 8;
 const FLAG_EXPIRY: u32 = 1;
 /// Keys are shorter than this many bytes; the limit of the layout, far above that of the product.
 const KEY_BYTES_END: usize = 1 << 24;
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
+/// Cache lines of an entry that are fetched ahead.
+const PREFETCHED_LINES: usize = 3;
 /// The most bytes of an arena: offsets are 32 bits in units of 8 bytes.
 const CAPACITY_BYTES_MAX: usize = (u32::MAX as usize) * UNIT_BYTES;
 
@@ -136,6 +140,8 @@ pub struct Arena {
     memory: Option<ArenaMemory>,
     base: NonNull<u8>,
     capacity_bytes: usize,
+    /// Bytes that an earlier arena touched.
+    recycled_bytes: usize,
     /// Bytes below this are initialised and final. Written by the writer alone.
     published: AtomicUsize,
     pool: Arc<ArenaPool>,
@@ -179,6 +185,7 @@ impl Arena {
         unsafe { base.as_ptr().write_bytes(0, UNIT_BYTES) };
         let arena = Arc::new(Self {
             capacity_bytes: memory.capacity_bytes(),
+            recycled_bytes: memory.touched_bytes,
             memory: Some(memory),
             base,
             published: AtomicUsize::new(UNIT_BYTES),
@@ -206,6 +213,15 @@ impl Arena {
     pub fn published_bytes(&self) -> usize {
         // Relaxed: a number for accounting; nothing is read on its strength.
         self.published.load(Ordering::Relaxed) - UNIT_BYTES
+    }
+
+    /// Bytes whose pages may take up memory: those of entries, and what an earlier arena left there.
+    #[must_use]
+    pub fn touched_bytes(&self) -> usize {
+        // Relaxed: a number for accounting.
+        self.published
+            .load(Ordering::Relaxed)
+            .max(self.recycled_bytes)
     }
 
     /// Where the entry after all that are published so far will begin.
@@ -307,6 +323,15 @@ impl Arena {
         crate::hash_index::prefetch(self.base.as_ptr().wrapping_add(offset.byte()));
     }
 
+    /// As [`Arena::prefetch`], with what follows the begin: the whole of a short entry.
+    #[inline]
+    pub fn prefetch_entry(&self, offset: EntryOffset) {
+        let begin = self.base.as_ptr().wrapping_add(offset.byte());
+        for line in 0..PREFETCHED_LINES {
+            crate::hash_index::prefetch(begin.wrapping_add(line * LINE_BYTES));
+        }
+    }
+
     #[cfg(loom)]
     fn touch_shared(&self, offset: EntryOffset, bytes: usize) {
         for cell in &self.shadow[offset.0 as usize..][..bytes.div_ceil(UNIT_BYTES)] {
@@ -317,7 +342,8 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        if let Some(memory) = self.memory.take() {
+        if let Some(mut memory) = self.memory.take() {
+            memory.touched_bytes = self.touched_bytes();
             self.pool.give(memory);
         }
     }

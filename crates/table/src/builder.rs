@@ -22,7 +22,7 @@ use kingtide_format::{CodecId, TableMeta, ValueFileUse};
 
 use crate::names::{damaged, klog_path};
 use crate::output::Output;
-use kingtide_collections::FilterBuilder;
+use kingtide_collections::{FilterBuilder, MemoryBudget};
 
 /// The smallest and the largest target for the raw bytes of a block.
 const BLOCK_BYTES: std::ops::RangeInclusive<usize> = 256..=1 << 20;
@@ -108,6 +108,20 @@ impl TableBuilder {
             separator: Vec::new(),
             previous: None,
         }
+    }
+
+    /// Counts the memory that the builder takes in `budget`.
+    #[must_use]
+    pub fn with_budget(mut self, budget: &Arc<MemoryBudget>) -> Self {
+        self.output.set_budget(budget);
+        self
+    }
+
+    /// Bytes of memory that grow with the table: filter and index.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let filter = self.filter.as_ref().map_or(0, FilterBuilder::memory_bytes);
+        filter + self.index.bytes()
     }
 
     /// Adds the next entry: keys ascending, for one key the newest version first.
@@ -259,6 +273,7 @@ impl TableBuilder {
         self.index
             .add(self.output.position() - place.offset, &separator);
         self.separator = shortened;
+        self.output.account(self.memory_bytes());
         self.output.flush_if_full()
     }
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use kingtide_base::{Fragments, KeyOrder, SeqNo, StorageError, StorageResult, Truncated};
-use kingtide_collections::{BlockCache, Filter, prefetch_bytes};
+use kingtide_collections::{BlockCache, Charge, Filter, prefetch_bytes};
 use kingtide_env::File;
 use kingtide_format::TableMeta;
 use kingtide_format::block::{BlockFault, DataBlock};
@@ -29,6 +29,8 @@ pub struct Table {
     pub(crate) filter: Option<Filter>,
     pub(crate) ranges: Arc<Fragments>,
     pub(crate) footer: KlogFooter,
+    /// What the table keeps in memory, once a cache keeps it.
+    pub(crate) charge: Option<Charge>,
 }
 
 impl std::fmt::Debug for Table {
@@ -111,6 +113,7 @@ impl Table {
             filter,
             ranges: Arc::new(ranges),
             footer: sections.footer,
+            charge: None,
         })
     }
 

@@ -1,7 +1,9 @@
 //! How many keys a memtable holds, and how many entries of a range.
 
 use super::{Memtable, sources::Source};
-use crate::{hash_index::HashIndex, skip_list::SkipList, sorted_run::SortedRun};
+use crate::{
+    arena::EntryOffset, hash_index::HashIndex, skip_list::SkipList, sorted_run::SortedRun,
+};
 
 impl Memtable {
     /// Different keys inserted so far; `None` when the order has no hashes. Exact when nothing is inserted meanwhile.
@@ -25,6 +27,34 @@ impl Memtable {
             };
         });
         entries
+    }
+
+    /// About `count` keys of each source, evenly spread, with the entries from each on to the next: how the entries lie
+    /// among the keys. In no order. Walks skip lists.
+    #[must_use]
+    pub fn samples(&self, count: usize) -> Vec<(Vec<u8>, usize)> {
+        let mut samples = Vec::new();
+        self.sources.for_each(|source| {
+            let entries = source.len();
+            let step = entries.div_ceil(count.max(1)).max(1);
+            let mut add = |index: usize, offset: EntryOffset| {
+                let key = self.arena.key(offset).to_vec();
+                samples.push((key, step.min(entries - index)));
+            };
+            match source {
+                Source::Run(run) => {
+                    for index in (0..entries).step_by(step) {
+                        add(index, run.offset(index));
+                    }
+                }
+                Source::List(list) => {
+                    // What is inserted meanwhile is not looked at.
+                    let offsets = list.offsets().take(entries).enumerate().step_by(step);
+                    offsets.for_each(|(index, offset)| add(index, offset));
+                }
+            }
+        });
+        samples
     }
 
     fn run_entries_between(&self, run: &SortedRun, first: &[u8], last: &[u8]) -> usize {

@@ -14,7 +14,8 @@
 //! 1. A version beyond the last boundary is kept: snapshots yet to be taken may fall anywhere behind it.
 //! 2. A version with a newer one in its stripe is dropped.
 //! 3. An expired put, once it is expired for the clock of the oldest live snapshot and so for all, is a tombstone.
-//! 4. A tombstone in the lowest stripe of a merge into the bottom hides only what rule 2 drops, or nothing: dropped.
+//! 4. A tombstone in the lowest stripe hides only what rule 2 drops, or nothing, in a merge into the bottom and wherever
+//!    no table below has keys around its own ([`Below`]): dropped.
 //! 5. A single delete in the lowest stripe is dropped, together with the put that rule 2 drops, if no older version of
 //!    its key exists below ([`exists_below`](super::below::exists_below)): it hides nothing, as in rule 4. Otherwise it
 //!    is a tombstone like any other. So the pair vanishes in any pass, and an older version can never come back, however
@@ -22,7 +23,7 @@
 //!    passes dropped under a put.
 //! 6. Every other tombstone is kept, because it may hide a version below; an expired put is rewritten as one.
 //! 7. A version with a newer range delete over its key in its stripe is dropped. Of the range deletes over a key the
-//!    newest of each stripe is kept, but the one of the lowest stripe of a merge into the bottom.
+//!    newest of each stripe is kept, but the one of the lowest stripe where it lies over no table below.
 //!
 //! Rules 4 and 5 stop at the lowest stripe although a pair above it is seen by nobody either: a transaction that reads at
 //! an older snapshot must still find, when it commits, that the key was written since.
@@ -35,10 +36,19 @@
 
 use std::{cmp::Ordering, sync::Arc};
 
-use kingtide_base::{EntryKind, Fragments, KeyOrder, RangeTombstone, SeqNo};
+use kingtide_base::{
+    EntryKind, Fragments, KeyOrder, RangeTombstone, SeqNo,
+    planted::{self, Bug},
+};
 
-use super::below::ExistsBelow;
-use crate::read::iter::{RangeFinder, mvcc::is_expired};
+use super::{
+    below::{Below, ExistsBelow},
+    tally::Dropped,
+};
+use crate::{
+    family::DroppedVersions,
+    read::iter::{RangeFinder, mvcc::is_expired},
+};
 
 /// What becomes of one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,13 +62,15 @@ pub(crate) enum Decision {
 }
 
 /// Decides version by version, in cursor order (keys ascending, for one key the newest first). All versions of a key
-/// that take part in the merge must pass through one filter.
+/// that take part in the merge must pass through one filter. Counts what it drops, by reason.
 pub(crate) struct VersionFilter {
     order: KeyOrder,
     /// Ascending, without repetition.
     boundaries: Vec<SeqNo>,
     is_bottom: bool,
     now_for_expiry: i64,
+    /// Where older versions may lie outside of the pass.
+    below: Below,
     /// Asked for single deletes; `None`: any key may exist below.
     exists_below: Option<ExistsBelow>,
     /// The key of the last version; counts only while `stripe` is set.
@@ -68,6 +80,7 @@ pub(crate) struct VersionFilter {
     /// The range deletes of the pass, the newest of each stripe.
     ranges: Arc<Fragments>,
     finder: RangeFinder,
+    tally: DroppedVersions,
 }
 
 impl VersionFilter {
@@ -88,11 +101,50 @@ impl VersionFilter {
             boundaries,
             is_bottom,
             now_for_expiry,
+            below: Below::Anywhere,
             exists_below: None,
             key: Vec::new(),
             stripe: None,
             ranges: Arc::default(),
+            tally: DroppedVersions::default(),
         }
+    }
+
+    /// A filter that decides alike, for the part of the pass with the keys from `from` (`None`: the first) to before `to`
+    /// (empty: to the end), for which nothing was decided yet.
+    pub(crate) fn for_part(&self, from: Option<&[u8]>, to: &[u8]) -> Self {
+        let ranges = match (from, to) {
+            (None, []) => Arc::clone(&self.ranges),
+            _ => Arc::new(self.ranges.cut(&self.order, from, to)),
+        };
+        Self {
+            finder: RangeFinder::new(self.order.clone(), Arc::clone(&ranges)),
+            order: self.order.clone(),
+            boundaries: self.boundaries.clone(),
+            is_bottom: self.is_bottom,
+            now_for_expiry: self.now_for_expiry,
+            below: self.below.clone(),
+            exists_below: self.exists_below.clone(),
+            key: Vec::new(),
+            stripe: None,
+            ranges,
+            tally: DroppedVersions::default(),
+        }
+    }
+
+    /// What was dropped so far.
+    pub(crate) fn tally(&self) -> DroppedVersions {
+        self.tally
+    }
+
+    /// True when range deletes take part: entries that they hide may then be passed over, unseen by the filter.
+    pub(crate) fn has_ranges(&self) -> bool {
+        !self.ranges.is_empty()
+    }
+
+    fn dropped(&mut self, why: Dropped) -> Decision {
+        why.note(&mut self.tally);
+        Decision::Drop
     }
 
     /// Tells the filter of all range deletes that take part in the merge. To be called before the first version.
@@ -107,8 +159,12 @@ impl VersionFilter {
 
     /// The range deletes that are to be written.
     pub(crate) fn ranges_kept(&self) -> Fragments {
-        self.ranges.retain(&self.order, |_, sequence| {
-            !self.is_bottom
+        if planted::is(Bug::RangeDeleteForgotten) {
+            return Fragments::default();
+        }
+        self.ranges.retain(&self.order, |fragment, sequence| {
+            let hides = !self.is_bottom && self.below.meets(&self.order, fragment);
+            hides
                 || self
                     .boundaries
                     .first()
@@ -137,10 +193,18 @@ impl VersionFilter {
         let Some(fragment) = self.finder.find(key) else {
             return false;
         };
-        let newer = fragment.sequences().take_while(|number| *number > sequence);
+        let newer = fragment
+            .sequences()
+            .take_while(|number| *number > sequence || planted::is(Bug::RangeDeleteHidesNewer));
         let boundary = self.boundaries.get(stripe);
         let mut alike = newer.filter(|number| boundary.is_some_and(|bound| number <= bound));
         alike.next().is_some()
+    }
+
+    /// The same filter, which knows where older versions may lie outside of the pass. Elsewhere is the bottom.
+    pub(crate) fn with_below(mut self, below: Below) -> Self {
+        self.below = below;
+        self
     }
 
     /// The same filter, which can tell whether a key exists outside of the pass, in an older version.
@@ -169,19 +233,27 @@ impl VersionFilter {
             return Decision::Keep;
         };
         if self.stripe == Some(stripe) {
-            return Decision::Drop;
+            return self.dropped(Dropped::Shadowed);
         }
         if !self.finder.is_empty() && self.is_covered(key, sequence, stripe) {
-            return Decision::Drop;
+            return self.dropped(Dropped::RangeDeleted);
         }
         debug_assert!(self.stripe.is_none_or(|newer| newer > stripe));
         self.stripe = Some(stripe);
         let is_expired = !is_tombstone && is_expired(expires_at, self.now_for_expiry);
         let hides_nothing = (is_tombstone || is_expired)
             && stripe == 0
-            && (self.is_bottom || self.is_alone(key, kind));
+            && (self.is_bottom
+                || !self.below.holds(&self.order, key)
+                || self.is_alone(key, kind)
+                || (planted::is(Bug::TombstoneDroppedEarly) && is_tombstone)
+                || (planted::is(Bug::ExpiredUncovers) && is_expired));
         if hides_nothing {
-            Decision::Drop
+            self.dropped(match (kind, is_expired) {
+                (_, true) => Dropped::Expired,
+                (EntryKind::SingleDelete, _) => Dropped::SingleDelete,
+                _ => Dropped::Tombstone,
+            })
         } else if is_expired {
             Decision::KeepAsDelete
         } else {
@@ -192,10 +264,11 @@ impl VersionFilter {
     /// True for a single delete whose key has no older version outside of the pass.
     fn is_alone(&self, key: &[u8], kind: EntryKind) -> bool {
         kind == EntryKind::SingleDelete
-            && self
-                .exists_below
-                .as_ref()
-                .is_some_and(|exists_below| !exists_below(key))
+            && (planted::is(Bug::SingleDeleteTrusted)
+                || self
+                    .exists_below
+                    .as_ref()
+                    .is_some_and(|exists_below| !exists_below(key)))
     }
 
     /// Forgets the last key's stripe if `key` is another one.

@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use kingtide_base::FileId;
+use kingtide_base::{
+    FileId,
+    planted::{self, Bug},
+};
 use kingtide_format::{Edit, TableMeta};
 
-use super::{Engine, ManifestSlot};
+use super::{Engine, ManifestSlot, place::Places};
 use crate::{
     error::{Error, ErrorKind, Result},
     family::Family,
+    files::NewFile,
     manifest::ManifestState,
     memtable::Memory,
     output::Output,
@@ -40,7 +44,8 @@ impl ManifestSlot {
 }
 
 impl Engine {
-    /// Puts the flush of `memory` in place: its tables on level 1, the memtable gone, the log's start moved.
+    /// Puts the flush of `memory` in place: its tables [as deep as they may go](super::place), the memtable gone, the log's
+    /// start moved.
     ///
     /// # Errors
     /// As [`ManifestSlot::append`]; `NotFound` when the family was dropped meanwhile. Nothing is installed then.
@@ -64,7 +69,11 @@ impl Engine {
             Edit::LogDurable(self.pipeline.order.durable()),
             Edit::FlushedThrough {
                 family: family.id,
-                sequence: memory.table.largest_sequence(),
+                sequence: if planted::is(Bug::FlushedTooFar) {
+                    self.visible()
+                } else {
+                    memory.table.largest_sequence()
+                },
             },
         ];
         edits.extend(
@@ -73,11 +82,13 @@ impl Engine {
                 .iter()
                 .map(|file| Edit::AddValueFile(*file)),
         );
-        edits.extend(add_tables(family, 1, output));
+        let places = Places::find(family, &output.tables);
+        edits.extend(add_tables(family, places.levels(), output));
         manifest.append(&edits)?;
         self.swap_version(family, Some(memory), shared(output), |version, added| {
-            version.apply(&at_level(1, added), &[], &[])
+            version.apply(&at_levels(places.levels(), added), &[], &[])
         })?;
+        drop(places);
         drop(manifest);
         self.retire_log(needed.segment);
         family.counters.note_flush(output.bytes());
@@ -95,6 +106,15 @@ impl Engine {
         target_level: u8,
         output: &Output,
     ) -> Result<()> {
+        let inputs = match inputs.split_last() {
+            Some((_, rest)) if planted::is(Bug::InputLeft) => rest,
+            _ => inputs,
+        };
+        if planted::is(Bug::RemovedBeforeInstalled) {
+            for (_, table) in inputs {
+                let _ = self.files.remove_klog(table.file);
+            }
+        }
         let mut manifest = self.manifest.lock();
         self.check_family(family)?;
         let mut edits = vec![Edit::NextFileId(self.files.next_id())];
@@ -109,14 +129,15 @@ impl Engine {
                 .iter()
                 .map(|file| Edit::AddValueFile(*file)),
         );
-        edits.extend(add_tables(family, target_level, output));
+        let levels = vec![target_level; output.tables.len()];
+        edits.extend(add_tables(family, &levels, output));
         manifest.append(&edits)?;
         let removed: Vec<_> = inputs
             .iter()
             .map(|(level, table)| (*level, table.file))
             .collect();
         self.swap_version(family, None, shared(output), |version, added| {
-            version.apply(&at_level(target_level, added), &removed, &[])
+            version.apply(&at_levels(&levels, added), &removed, &[])
         })?;
         drop(manifest);
         for (_, table) in inputs {
@@ -199,16 +220,18 @@ impl Engine {
     /// Removes dead tables, and the value files that no table points to since.
     ///
     /// # Errors
-    /// What the manifest answers; the value files then stay until the next open.
+    /// What the manifest answers; the value files then stay until the next call.
     pub(crate) fn sweep_files(&self) -> Result<()> {
+        self.files.remove_leftovers();
         self.remove_value_files(self.files.sweep_tables())
     }
 
     /// Removes value files that no table points to: first from the manifest, then from the disk.
     ///
     /// # Errors
-    /// What the manifest answers; the files then stay until the next open.
+    /// What the manifest answers; the files then stay until the next call.
     pub(crate) fn remove_value_files(&self, dead: Vec<FileId>) -> Result<()> {
+        let dead = self.doubts.take_dead_values(dead);
         if dead.is_empty() {
             return Ok(());
         }
@@ -216,20 +239,25 @@ impl Engine {
             .iter()
             .map(|file| Edit::RemoveValueFile(*file))
             .collect();
-        self.manifest.lock().append(&edits)?;
+        let appended = self.manifest.lock().append(&edits);
+        if let Err(error) = appended {
+            self.doubts.keep_dead_values(dead);
+            return Err(error);
+        }
         for file in dead {
-            // As for segments: a leftover is harmless.
-            let _ = self.files.remove_vlog(file);
+            self.files.remove_new(NewFile::Vlog(file));
         }
         Ok(())
     }
 }
 
-fn add_tables(family: &Family, level: u8, output: &Output) -> impl Iterator<Item = Edit> {
+/// `levels`: of each table.
+fn add_tables(family: &Family, levels: &[u8], output: &Output) -> impl Iterator<Item = Edit> {
     let family = family.id;
-    output.tables.iter().map(move |meta| Edit::AddTable {
+    let tables = levels.iter().zip(&output.tables);
+    tables.map(move |(level, meta)| Edit::AddTable {
         family,
-        level,
+        level: *level,
         meta: meta.clone(),
     })
 }
@@ -242,9 +270,7 @@ fn shared(output: &Output) -> Vec<Arc<TableMeta>> {
         .collect()
 }
 
-fn at_level(level: u8, tables: &[Arc<TableMeta>]) -> Vec<(u8, Arc<TableMeta>)> {
-    tables
-        .iter()
-        .map(|table| (level, Arc::clone(table)))
-        .collect()
+fn at_levels(levels: &[u8], tables: &[Arc<TableMeta>]) -> Vec<(u8, Arc<TableMeta>)> {
+    let tables = tables.iter().map(Arc::clone);
+    levels.iter().copied().zip(tables).collect()
 }

@@ -124,7 +124,8 @@ impl Transaction {
         if held > limit {
             return Err(over_limit(limit));
         }
-        self.holding.note(&self.engine, held);
+        self.holding.admit(&self.engine, held)?;
+        self.holding.note(&self.engine, held, &self.writes);
         Ok(())
     }
 

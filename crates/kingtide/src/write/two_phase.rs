@@ -62,6 +62,7 @@ impl Pipeline {
         // Relaxed: a hint for how blanks are prepared.
         self.wants_durability.store(true, Ordering::Relaxed);
         self.prepared.take(&prepared.xid)?;
+        prepared.count_in(&self.memory.budget);
         let prepared = Arc::new(prepared);
         let appended = self.append_prepare(&prepared, writes, validation);
         let end = match appended {
