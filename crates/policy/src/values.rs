@@ -113,7 +113,7 @@ impl ValueFileShape {
 /// use kingtide_policy::{ValueBounds, ValueFileShape, ValueShape, pick_value_work};
 ///
 /// let file = |id, listed_bytes| ValueFileShape { file: FileId(id), bytes: 1 << 20, listed_bytes };
-/// let shape = ValueShape { files: vec![file(1, 1 << 20), file(2, 1 << 18)], ..ValueShape::default() };
+/// let shape = ValueShape { files: vec![file(1, 1 << 20), file(2, 1 << 19)], ..ValueShape::default() };
 /// let half = ValueBounds { live_ratio_min: 0.5, garbage_bytes_min: 1 };
 /// assert!(pick_value_work(&shape, half).is_none());
 /// let most = ValueBounds { live_ratio_min: 0.9, garbage_bytes_min: 1 };

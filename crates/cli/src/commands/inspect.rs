@@ -121,10 +121,10 @@ fn counters(stats: &Stats) -> Vec<(&'static str, String)> {
         (
             "memory",
             format!(
-                "{}; memtables {} of {}",
+                "{} of {}; memtables {}",
                 size(memory.total_bytes()),
-                size(memory.memtable_bytes),
-                size(memory.limit_bytes)
+                size(memory.limit_bytes),
+                size(memory.memtable_bytes)
             ),
         ),
         (
@@ -184,6 +184,7 @@ fn stats_json(stats: &Stats) -> Value {
         "values": values(&stats.values),
         "write_amplification": stats.write_amplification(),
         "write_stalls": stats.write_stalls,
+        "write_delay_seconds": stats.write_delay.as_secs_f64(),
         "snapshots": stats.snapshots.iter().map(snapshot_json).collect::<Vec<_>>(),
         "disk_free_bytes": stats.disk_free_bytes,
         "families": stats.families.iter().map(family_json).collect::<Vec<_>>(),
@@ -206,6 +207,8 @@ fn memory_json(stats: &Stats) -> Value {
         "cache_bytes": memory.cache_bytes,
         "table_bytes": memory.table_bytes,
         "transaction_bytes": memory.transaction_bytes,
+        "kept_bytes": memory.kept_bytes,
+        "buffer_bytes": memory.buffer_bytes,
         "limit_bytes": memory.limit_bytes,
         "pressure": format!("{:?}", memory.pressure).to_lowercase(),
     })

@@ -6,6 +6,7 @@
 //! | `config` | settings: validation, and the text pairs in which they are stored |
 //! | `counters` | what was done to a family, for statistics |
 //! | `registry` | families by name and by id |
+//! | `dropped` | what flushes and merges left out, for statistics |
 //! | `settings` | the settings in force, which change while the family is in use |
 //! | `super_version` | what readers of a family see: memtables and tables, swapped as a whole |
 //! | `testing` | families without a database, for tests |
@@ -13,6 +14,7 @@
 mod config;
 mod counters;
 mod deferred;
+mod dropped;
 pub(crate) mod hook;
 mod registry;
 mod settings;
@@ -29,6 +31,8 @@ use kingtide_env::sync::{
 
 pub(crate) use config::{decode_options, encode_options, validate_name, validate_options};
 pub(crate) use counters::{CommitSizes, FamilyCounters, FamilyTotals};
+pub use dropped::DroppedVersions;
+
 pub(crate) use deferred::{Deferred, DeferredOrder, is_pending_name, pending_name};
 pub(crate) use registry::{Registry, already_exists};
 pub(crate) use super_version::SuperVersion;

@@ -81,7 +81,8 @@ impl Draw {
     }
 }
 
-pub(super) fn sync_mode(random: &mut Random) -> SyncMode {
+/// Any sync mode.
+pub fn sync_mode(random: &mut Random) -> SyncMode {
     match random.below(3) {
         0 => SyncMode::None,
         1 => SyncMode::Interval(Duration::from_millis(1 + random.below(20) as u64)),
@@ -101,7 +102,9 @@ pub(super) fn transaction_options(random: &mut Random) -> TransactionOptions {
     }
 }
 
-pub(super) fn family_options(random: &mut Random) -> FamilyOptions {
+/// Settings of a small family, of any kind.
+#[must_use]
+pub fn family_options(random: &mut Random) -> FamilyOptions {
     let comparator = match random.below(10) {
         0..=4 => "memcmp",
         5 => "reverse_memcmp",
