@@ -24,6 +24,7 @@ use crate::handles::Handles;
 use crate::names::{damaged, vlog_name, vlog_path};
 use crate::output::Output;
 use crate::sections::{read_range, tail_error};
+use crate::value_ahead::fill;
 
 /// The longest record, in bytes: a value that does not compress.
 const RECORD_BYTES_MAX: u64 = (VALUE_BYTES_MAX + RECORD_HEADER_BYTES) as u64;
@@ -171,13 +172,28 @@ impl ValueFiles {
             .filter(|_| length <= RECORD_BYTES_MAX)
             .ok_or_else(|| StorageError::malformed(&**name, start, "impossible value pointer"))?;
         let bytes = read_range(&*value_file.file, name, start, end)?;
+        self.open_value(&bytes, pointer, key)
+    }
+
+    /// The value in `record`, which is what lies where `pointer` leads.
+    ///
+    /// # Errors
+    /// `Corruption`, as [`ValueFiles::read`].
+    pub(crate) fn open_value(
+        &self,
+        record: &[u8],
+        pointer: &ValuePointer,
+        key: &[u8],
+    ) -> StorageResult<Vec<u8>> {
+        let start = pointer.offset;
         let place = BlockPlace {
             file: pointer.file,
             offset: start,
         };
+        let name = || vlog_path(pointer.file);
         let mut value = Vec::new();
-        let header =
-            open_record(&bytes, place, &mut value).map_err(|fault| damaged(name, start, fault))?;
+        let header = open_record(record, place, &mut value)
+            .map_err(|fault| damaged(&name(), start, fault))?;
         let wanted = key_hash(key);
         let fault = if header.key_hash != wanted {
             BlockFault::mismatch("value of another key", wanted, header.key_hash)
@@ -187,7 +203,21 @@ impl ValueFiles {
         } else {
             return Ok(value);
         };
-        Err(damaged(name, start, fault))
+        Err(damaged(&name(), start, fault))
+    }
+
+    /// Fills `piece` with the bytes of `file` from the first to the second of `span`, fewer at its end. Nothing is verified.
+    ///
+    /// # Errors
+    /// When reading fails.
+    pub(crate) fn read_piece(
+        &self,
+        file: FileId,
+        span: (u64, u64),
+        piece: &mut Vec<u8>,
+    ) -> StorageResult<()> {
+        let value_file = self.open(file)?;
+        fill(&*value_file.file, &value_file.name, span, piece)
     }
 
     /// Closes the file as soon as nobody uses it; for files about to be removed.

@@ -7,4 +7,5 @@ mod golden;
 pub(crate) mod model;
 mod ranges;
 mod tables;
+mod value_ahead;
 mod value_log;
