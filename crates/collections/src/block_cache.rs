@@ -20,7 +20,10 @@ use std::{
     sync::Arc,
 };
 
-use kingtide_base::FileId;
+use kingtide_base::{
+    FileId,
+    planted::{self, Bug},
+};
 use kingtide_env::sync::{
     Mutex,
     atomic::{AtomicUsize, Ordering},
@@ -107,6 +110,10 @@ impl<V> BlockCache<V> {
     /// The block `key`, if it is here.
     #[must_use]
     pub fn get(&self, key: &BlockKey) -> Option<Arc<V>> {
+        if planted::is(Bug::CacheMixesFiles) {
+            let mut slots = self.shard(key)?.lock();
+            return slots.any_at(key.1);
+        }
         self.shard(key)?.lock().get(key)
     }
 
@@ -233,6 +240,12 @@ impl<V> Shard<V> {
             self.misses += 1;
         }
         value
+    }
+
+    /// What the planted bug hands out: a block at this offset of any file.
+    fn any_at(&mut self, offset: u64) -> Option<Arc<V>> {
+        let found = self.slots.iter().find(|(key, _)| key.1 == offset);
+        found.map(|(_, slot)| Arc::clone(&slot.value))
     }
 
     /// The value of `key`, marked as used.

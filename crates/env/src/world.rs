@@ -245,6 +245,16 @@ pub trait File: Any + Send + Sync + fmt::Debug {
     /// `StorageFull`, and what the system answers.
     fn allocate(&self, offset: u64, bytes: u64) -> io::Result<()>;
 
+    /// As [`File::allocate`], for a range that will be written and synced in small pieces. The page cache of Linux keeps
+    /// what is written at once in one large page, and counts, and on some file systems writes, the whole of it for every
+    /// small piece that is synced later; so the zeros come in pieces too, at three times the cost.
+    ///
+    /// # Errors
+    /// As [`File::allocate`].
+    fn allocate_for_small_syncs(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.allocate(offset, bytes)
+    }
+
     /// Cuts or extends (with zeros) the file to `bytes`.
     ///
     /// # Errors

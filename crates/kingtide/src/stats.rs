@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use kingtide_base::SeqNo;
 
+use crate::family::DroppedVersions;
+
 /// Numbers about a database. Counts are since the open unless said; sizes are of this moment.
 ///
 /// ```
@@ -81,6 +83,8 @@ pub struct Stats {
     pub merge_bytes_read: u64,
     /// Bytes written to tables and value files by merges.
     pub merge_bytes_written: u64,
+    /// Numbers about the value log.
+    pub values: ValueStats,
     /// Times that a writer had to wait for flushing or for memory.
     pub write_stalls: u64,
     /// The time for which writers were slowed down, all of them together, because flushing had fallen behind or memory was
@@ -134,6 +138,31 @@ impl CacheStats {
     #[must_use]
     pub fn hit_rate(&self) -> f64 {
         ratio(self.hits, self.hits + self.misses)
+    }
+}
+
+/// Numbers about value files, where values lie that are too long for tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ValueStats {
+    /// Value files.
+    pub files: usize,
+    /// Their bytes, what is dead in them included. A file that clones share counts for each family, but once for the
+    /// database.
+    pub bytes: u64,
+    /// Bytes of records in them that tables point to; some of them may be hidden by newer entries of their keys.
+    pub live_bytes: u64,
+    /// Bytes of records that were copied since the open, because they lay in files that were mostly dead.
+    pub copied_bytes: u64,
+}
+
+impl ValueStats {
+    /// The share of the bytes that is live, 0 to 1; 1 without value files.
+    #[must_use]
+    pub fn live_ratio(&self) -> f64 {
+        if self.bytes == 0 {
+            return 1.0;
+        }
+        ratio(self.live_bytes, self.bytes).min(1.0)
     }
 }
 
@@ -240,6 +269,10 @@ pub struct FamilyStats {
     pub merge_bytes_read: u64,
     /// Bytes written to tables and value files by merges.
     pub merge_bytes_written: u64,
+    /// Versions that flushes and merges left out, by reason.
+    pub dropped: DroppedVersions,
+    /// Numbers about the value files that the family's tables point to.
+    pub values: ValueStats,
 }
 
 impl FamilyStats {

@@ -10,10 +10,15 @@
 mod pace;
 mod pick;
 mod shape;
+mod values;
 
 pub use pace::{BYTES_PER_STEP, DELAY_STEP_MAX, Standing, delay, pressure};
 pub use pick::{merge_all, merge_range, pick_merge};
 pub use shape::{MergeInput, MergePlan, PolicyOptions, TableShape, TreeShape};
+pub use values::{
+    NewerDeletes, ValueBounds, ValueFileShape, ValueShape, ValueTable, ValueWork, hidden_bytes_max,
+    pick_value_work, rewrite_table,
+};
 
 #[cfg(test)]
 mod simulation;

@@ -12,7 +12,9 @@ use crate::{
     family::{CommitSizes, Family, SuperVersion},
     stats::{
         CacheStats, FamilyStats, LevelStats, MemoryPressure, MemoryStats, SnapshotStats, Stats,
+        ValueStats,
     },
+    vlog,
 };
 
 /// Numbers about the database.
@@ -24,7 +26,7 @@ pub(super) fn of_database(engine: &Engine, background: &Background) -> Stats {
     };
     let (log_syncs, commits) = engine.pipeline.counts();
     let all = engine.families.all();
-    let families: Vec<FamilyStats> = all.iter().map(|family| of_family(family)).collect();
+    let families: Vec<FamilyStats> = all.iter().map(|family| of_family(engine, family)).collect();
     let mut totals = *engine.dropped_totals.lock();
     for family in &all {
         totals += family.counters.totals();
@@ -60,11 +62,27 @@ pub(super) fn of_database(engine: &Engine, background: &Background) -> Stats {
         merges: totals.merges,
         merge_bytes_read: totals.merge_bytes_read,
         merge_bytes_written: totals.merge_bytes_written,
+        values: of_value_log(engine, totals.value_bytes_copied),
         write_stalls,
         write_delay: Duration::from_nanos(delayed_nanos),
         disk_free_bytes: engine.pipeline.disk.free_bytes(),
         families,
     }
+}
+
+/// Numbers about all value files that the manifest names.
+fn of_value_log(engine: &Engine, copied_bytes: u64) -> ValueStats {
+    let manifest = engine.manifest.lock();
+    let mut totals = ValueStats {
+        copied_bytes,
+        ..ValueStats::default()
+    };
+    for state in manifest.state().value_files().values() {
+        totals.files += 1;
+        totals.bytes += state.meta.file_bytes;
+        totals.live_bytes += state.live_bytes.min(state.meta.file_bytes);
+    }
+    totals
 }
 
 fn user_bytes(committed: CommitSizes) -> u64 {
@@ -121,7 +139,7 @@ fn snapshots(engine: &Engine) -> Vec<SnapshotStats> {
 }
 
 /// Numbers about one family.
-pub(super) fn of_family(family: &Family) -> FamilyStats {
+pub(super) fn of_family(engine: &Engine, family: &Family) -> FamilyStats {
     let current = family.load_full();
     let levels = levels_of(&current);
     let memtable_bytes: usize = current.memories().map(|memory| memory.table.bytes()).sum();
@@ -143,6 +161,7 @@ pub(super) fn of_family(family: &Family) -> FamilyStats {
         .filter(|level| level.files > 0)
         .count();
     let hooks = family.hooks.counts();
+    let values = vlog::of_family(engine, family);
     let read_amplification = (levels[0].files + deeper).max(1) as f64;
     FamilyStats {
         name: family.name(),
@@ -166,6 +185,13 @@ pub(super) fn of_family(family: &Family) -> FamilyStats {
         merges: totals.merges,
         merge_bytes_read: totals.merge_bytes_read,
         merge_bytes_written: totals.merge_bytes_written,
+        dropped: totals.dropped,
+        values: ValueStats {
+            files: values.files,
+            bytes: values.bytes,
+            live_bytes: values.listed_bytes,
+            copied_bytes: totals.value_bytes_copied,
+        },
         levels,
         commit_hook_calls: hooks.calls,
         commit_hook_failures: hooks.failures,

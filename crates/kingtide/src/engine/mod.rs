@@ -1,6 +1,7 @@
 //! The shared state of an open database: what every path (write, read, flush, merge, recovery) works on. Holds parts and
 //! the rules that bind them together; the paths themselves are modules of their own.
 
+mod doubt;
 mod extent;
 mod install;
 mod shrink;
@@ -9,7 +10,10 @@ mod watch;
 
 use std::sync::Arc;
 
-use kingtide_base::{ComparatorRef, Lsn, SegmentId, SeqNo, limits};
+use kingtide_base::{
+    ComparatorRef, Lsn, SegmentId, SeqNo, limits,
+    planted::{self, Bug},
+};
 use kingtide_collections::Account;
 use kingtide_env::{
     Directory, Env, FileLock,
@@ -26,6 +30,7 @@ use crate::{
     files::Files,
     manifest::{Manifest, ManifestState},
     options::Options,
+    output::{crew::Crew, rate::RateLimit},
     read::tracker::SharedReads,
     snapshot::{SnapshotList, SnapshotRegistry},
     write::{CommitLog, OrderState, Pipeline, WriteSet},
@@ -79,6 +84,12 @@ pub(crate) struct Engine {
     write_sets: Mutex<Vec<WriteSet>>,
     /// The same for what transactions read.
     read_sets: Mutex<Vec<Arc<SharedReads>>>,
+    /// The threads that flushes and merges may be helped by; none before they are started.
+    pub(crate) crew: std::sync::OnceLock<Arc<dyn Crew>>,
+    /// How fast merges may write.
+    pub(crate) merge_rate: RateLimit,
+    /// What could not be installed.
+    doubts: doubt::Doubts,
     /// Bytes that open transactions hold, but for the last few thousand of each.
     transaction_bytes: AtomicUsize,
 }
@@ -101,6 +112,9 @@ impl Engine {
         Self {
             env: parts.env,
             comparators: Mutex::new(parts.options.comparators.clone()),
+            crew: std::sync::OnceLock::new(),
+            doubts: doubt::Doubts::default(),
+            merge_rate: RateLimit::new(parts.options.compaction_rate_bytes_max),
             registering: Mutex::new(()),
             options: parts.options,
             wal: parts.wal,
@@ -209,6 +223,7 @@ impl Engine {
         let mut needed = needed_by_memtables(&families, &state, without);
         let durable = self.pipeline.order.durable();
         if let Some(place) = state.log.locks.oldest(durable)
+            && !planted::is(Bug::PreparedLost)
             && place.start < needed.position
         {
             needed.position = place.start;
@@ -369,6 +384,7 @@ fn needed_by_memtables(
                 continue;
             }
             if let Some(span) = memory.span()
+                && !planted::is(Bug::LogStartTooFar)
                 && span.start < needed.position
             {
                 needed.position = span.start;

@@ -8,13 +8,19 @@ mod live;
 
 use std::sync::{Arc, OnceLock};
 
-use kingtide_base::{FileId, KeyOrder, StorageError, StorageResult, ValuePointer};
+use kingtide_base::{
+    FileId, KeyOrder, StorageError, StorageResult, ValuePointer,
+    planted::{self, Bug},
+};
 use kingtide_collections::{BlockCache, MemoryBudget};
 use kingtide_env::{
     Directory, File, OpenMode,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
-use kingtide_table::{Block, TableCache, ValueFiles, klog_name, vlog_name};
+use kingtide_table::{Block, TableCache, ValueFiles, has_no_more_files, klog_name, vlog_name};
 
 pub(crate) use live::LiveFiles;
 
@@ -29,6 +35,15 @@ const VALUE_FILES_OPEN_MAX: usize = 64;
 /// Files that the process may have open besides tables.
 const FILES_RESERVED: usize = VALUE_FILES_OPEN_MAX + 128;
 
+/// A file that the manifest does not name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NewFile {
+    /// In `klog`.
+    Klog(FileId),
+    /// In `vlog`.
+    Vlog(FileId),
+}
+
 /// See the module.
 pub(crate) struct Files {
     pub(crate) klog: Arc<dyn Directory>,
@@ -40,6 +55,8 @@ pub(crate) struct Files {
     /// Where tables, blocks and buffers count.
     pub(crate) budget: Arc<MemoryBudget>,
     next_file: AtomicU64,
+    /// Files that could not be removed: tried again, and removed by the next open at the latest.
+    leftovers: Mutex<Vec<NewFile>>,
     /// Who is told of removals; nobody before [`Files::tell`].
     events: OnceLock<Arc<Events>>,
 }
@@ -88,6 +105,7 @@ impl Files {
             budget,
             live: LiveFiles::default(),
             next_file: AtomicU64::new(next_file.0),
+            leftovers: Mutex::default(),
             events: OnceLock::new(),
             klog,
             vlog,
@@ -119,26 +137,37 @@ impl Files {
         FileId(self.next_file.load(Ordering::Relaxed))
     }
 
-    /// Creates the klog file `id`.
+    /// Creates the klog file `id`. When the system has no more files to give, idle ones are closed first.
     ///
     /// # Errors
     /// What the system answers.
     pub(crate) fn create_klog(&self, id: FileId) -> StorageResult<Arc<dyn File>> {
         let name = klog_name(id);
-        self.klog
-            .open(&name, OpenMode::CreateNew)
+        self.create(self.klog.as_ref(), &name)
             .map_err(|error| StorageError::io(format!("klog/{name}"), "create", error))
     }
 
-    /// Creates the vlog file `id`.
+    /// Creates the vlog file `id`. When the system has no more files to give, idle ones are closed first.
     ///
     /// # Errors
     /// What the system answers.
     pub(crate) fn create_vlog(&self, id: FileId) -> StorageResult<Arc<dyn File>> {
         let name = vlog_name(id);
-        self.vlog
-            .open(&name, OpenMode::CreateNew)
+        self.create(self.vlog.as_ref(), &name)
             .map_err(|error| StorageError::io(format!("vlog/{name}"), "create", error))
+    }
+
+    fn create(&self, directory: &dyn Directory, name: &str) -> std::io::Result<Arc<dyn File>> {
+        let create = || directory.open(name, OpenMode::CreateNew);
+        let created = create();
+        match &created {
+            Err(error) if has_no_more_files(error) => {
+                self.tables.close_some();
+                self.values.close_some();
+                create()
+            }
+            _ => created,
+        }
     }
 
     /// Makes the names of new files durable.
@@ -146,6 +175,9 @@ impl Files {
     /// # Errors
     /// What the system answers.
     pub(crate) fn sync_directories(&self, has_values: bool) -> StorageResult<()> {
+        if planted::is(Bug::DirectoryNotSynced) {
+            return Ok(());
+        }
         self.klog
             .sync()
             .map_err(|error| StorageError::io("klog", "sync", error))?;
@@ -176,6 +208,25 @@ impl Files {
         let name = vlog_name(id);
         self.values.forget(id);
         self.remove(self.vlog.as_ref(), &name, "vlog")
+    }
+
+    /// Removes a file that no manifest names. If that fails, it is tried again now and then.
+    pub(crate) fn remove_new(&self, file: NewFile) {
+        let removed = match file {
+            NewFile::Klog(id) => self.remove_klog(id),
+            NewFile::Vlog(id) => self.remove_vlog(id),
+        };
+        if removed.is_err() {
+            self.leftovers.lock().push(file);
+        }
+    }
+
+    /// Tries again to remove what could not be removed.
+    pub(crate) fn remove_leftovers(&self) {
+        let leftovers = std::mem::take(&mut *self.leftovers.lock());
+        for file in leftovers {
+            self.remove_new(file);
+        }
     }
 
     fn remove(&self, directory: &dyn Directory, name: &str, folder: &str) -> StorageResult<()> {

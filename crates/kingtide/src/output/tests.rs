@@ -1,6 +1,6 @@
 use std::{collections::BTreeSet, io, path::Path, sync::Arc};
 
-use kingtide_base::{RangeTombstone, SeqNo};
+use kingtide_base::{FileId, RangeTombstone, SeqNo, StorageError};
 use kingtide_collections::{MemoryBudget, MemtableOp, MergeCursor};
 use kingtide_env::{Env, FaultyEnv, MemoryEnv, Operation, Rule, Times};
 use kingtide_table::{klog_name, vlog_name};

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use kingtide_base::EntryKind;
+use kingtide_base::{
+    EntryKind,
+    planted::{self, Bug},
+};
 
 use super::{Transaction, acquire, find_at, get_at, iter_at, view::iter_bounds, writes::check_key};
 use crate::{
@@ -181,7 +184,7 @@ impl Transaction {
         let (Some(tracked), Some(reads)) = (self.tracked(), &self.reads) else {
             return Ok(());
         };
-        if tracked == Tracked::Items && !is_found {
+        if (tracked == Tracked::Items || planted::is(Bug::MissNotChecked)) && !is_found {
             return Ok(());
         }
         let held = reads.with(|reads| reads.add_point(family, key).map(|()| reads.bytes()))?;

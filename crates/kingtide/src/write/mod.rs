@@ -2,9 +2,11 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `order` | the commit lock, the visible watermark and group commit; checked by loom |
+//! | `order` | the commit lock and the visible watermark; checked by loom, with `group` |
+//! | `group` | group commit: who syncs, and who waits for whom |
 //! | `pipeline` | one commit from the transaction's buffers to the log and the memtables |
 //! | `disk` | the room on the device that writes leave free |
+//! | `gate` | keeps commits out of the order for the moment of a bulk load |
 //! | `restart` | going on in a small segment when the log is empty |
 //! | `write_set` | the operations of one transaction, in log format from the first put |
 //! | `hooks` | commit hooks of one write set |
@@ -16,6 +18,8 @@
 //! | `locks`, `lock_table` | what one prepared transaction locks, and all of them |
 
 mod disk;
+mod gate;
+mod group;
 mod hooks;
 mod lock_table;
 mod locks;
@@ -30,6 +34,7 @@ mod two_phase;
 mod validate;
 mod write_set;
 
+pub(crate) use gate::{ClosedGate, load_unknown};
 pub(crate) use lock_table::{LockTable, RecordPlace};
 pub(crate) use order::OrderState;
 pub(crate) use pace::FlushEarly;

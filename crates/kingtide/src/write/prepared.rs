@@ -8,7 +8,7 @@
 //! closed. So within that span the answer is exact, but for two names of one hash, of which the second is refused.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, OnceLock},
 };
 
@@ -247,8 +247,8 @@ enum Named {
 
 #[derive(Debug, Default)]
 struct Names {
-    open: HashMap<Box<[u8]>, Named>,
-    ended: HashSet<u128>,
+    open: BTreeMap<Box<[u8]>, Named>,
+    ended: BTreeSet<u128>,
 }
 
 /// The names of prepared transactions. Its lock is never held together with another one.
@@ -266,7 +266,7 @@ pub(crate) struct PreparedNames {
 
 impl PreparedNames {
     /// The names at the beginning of an opening.
-    pub(crate) fn new(open: &[Arc<Prepared>], ended: HashSet<u128>) -> Self {
+    pub(crate) fn new(open: &[Arc<Prepared>], ended: BTreeSet<u128>) -> Self {
         let named = |prepared: &Arc<Prepared>| {
             (prepared.xid.clone(), Named::Prepared(Arc::clone(prepared)))
         };

@@ -1,4 +1,4 @@
-//! What the write path tells of itself: sealed memtables, waits, and syncs that are slow or fail.
+//! What the write path tells of itself: sealed memtables, waits, and syncs.
 
 use std::sync::Arc;
 
@@ -73,6 +73,8 @@ impl Pipeline {
                 let micros = self.micros_since(begun);
                 if micros > SLOW_SYNC_NANOS / NANOS_PER_MICRO {
                     self.emit(|| Event::LogSyncSlow { micros });
+                } else if let Some(events) = self.events.get() {
+                    events.emit_frequent(|| Event::LogSynced { micros });
                 }
             }
         }
