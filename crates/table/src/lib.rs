@@ -35,7 +35,7 @@ pub use level::LevelCursor;
 pub use names::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};
 pub use sections::read_table_meta;
 pub use table::Table;
-pub use table_cache::TableCache;
+pub use table_cache::{OpenTables, TableCache};
 pub use value::{BlockValue, TableEntry, TableValue};
 pub use value_log::{ValueFiles, ValueLogBuilder, read_value_file_meta};
 
