@@ -77,6 +77,21 @@ pub trait Env: Send + Sync + fmt::Debug + 'static {
         None
     }
 
+    /// How much memory this process may use, in bytes: that of the machine, or less where the system allows it less;
+    /// `None` where nobody knows.
+    fn memory_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// How much memory this process occupies now, in bytes; `None` where nobody knows.
+    fn resident_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Gives memory that was freed, but that the allocator keeps, back to the system. May take milliseconds, in which
+    /// other threads wait for the allocator.
+    fn release_free_memory(&self) {}
+
     /// A random number.
     fn random_u64(&self) -> u64 {
         let mut bytes = [0_u8; 8];

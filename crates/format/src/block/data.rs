@@ -241,6 +241,11 @@ impl DataBlock {
         }
     }
 
+    /// Adds `base` to the sequence number of every entry, as the manifest asks for tables of a bulk load.
+    pub fn raise_sequences(&mut self, base: SeqNo) {
+        self.columns.sequence_min = self.columns.sequence_min.saturating_add(base.0);
+    }
+
     /// The sequence number of entry `index`.
     #[inline]
     #[must_use]

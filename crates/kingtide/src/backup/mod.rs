@@ -35,6 +35,7 @@ use crate::{
     events::Event,
     family::encode_options,
     files::Files,
+    files::FilesMemory,
     flush::{MemoryPass, write_memtables},
     manifest::{Manifest, ManifestState},
     output::Output,
@@ -99,7 +100,11 @@ pub(crate) fn run(
         Arc::clone(&target.klog),
         Arc::clone(&target.vlog),
         TABLES_OPEN_MAX,
-        0,
+        FilesMemory {
+            cache_bytes: 0,
+            cache_floor_bytes: 0,
+            budget: Arc::clone(&engine.files.budget),
+        },
         engine.files.next_id(),
     );
     let outputs = write_memories(engine, &files, &mut point)?;
