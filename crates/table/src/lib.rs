@@ -43,7 +43,7 @@ pub use names::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};
 pub use scan::{ScanDamage, ScannedEntries, ScannedEntry, ScannedTable, ScannedValue, scan_value};
 pub use sections::read_table_meta;
 pub use table::Table;
-pub use table_cache::TableCache;
+pub use table_cache::{OpenTables, TableCache};
 pub use value::{BlockValue, TableEntry, TableValue};
 pub use value_ahead::ValueReadAhead;
 pub use value_log::{ValueFiles, ValueLogBuilder, read_value_file_meta};
