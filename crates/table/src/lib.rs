@@ -18,6 +18,7 @@ mod cursor;
 mod fences;
 mod handles;
 mod level;
+mod long_value;
 mod names;
 mod output;
 mod read_ahead;

@@ -4,6 +4,7 @@ mod cache;
 mod damage;
 mod fences;
 mod golden;
+mod long_value;
 mod model;
 mod ranges;
 mod tables;
