@@ -19,6 +19,7 @@ mod cursor;
 mod fences;
 mod handles;
 mod level;
+mod long_value;
 mod names;
 mod output;
 mod read_ahead;
