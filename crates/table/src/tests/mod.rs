@@ -6,7 +6,6 @@ mod fences;
 mod golden;
 mod long_value;
 pub(crate) mod model;
-mod model;
 mod ranges;
 mod tables;
 mod value_ahead;
