@@ -181,6 +181,17 @@ impl Walk<'_> {
         } else if header.base != self.end {
             self.open_hole(&segment.path, SEGMENT_FRAMES_OFFSET);
         }
+        let length = segment.bytes.len() as u64;
+        if length < header.bytes {
+            self.report.losses.push(RepairLoss {
+                file: segment.path.clone(),
+                offset: length,
+                bytes: header.bytes - length,
+                what: "the end of a segment of the log, with or without commits in it".to_owned(),
+                has_keys: true,
+                ..RepairLoss::default()
+            });
+        }
         let mut damaged_from = None;
         while offset < segment.bytes.len() {
             let position = position_of(header, offset);
