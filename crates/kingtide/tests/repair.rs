@@ -195,3 +195,52 @@ fn without_a_manifest_families_of_the_log_get_names() {
     assert_eq!(db.get(&lost, b"k").unwrap().unwrap(), b"in the log");
     db.close().unwrap();
 }
+
+/// Goal: a manifest that was cut off, even between two batches, costs nothing. Method: every length; the database opens
+/// with everything in it or is refused and repaired.
+#[test]
+fn a_manifest_that_was_cut_off_costs_nothing() {
+    let env = MemoryEnv::new(1);
+    let db = Db::open(SOURCE, options(&env)).unwrap();
+    let settings = FamilyOptions {
+        disk_free_bytes_min: 0,
+        ..FamilyOptions::default()
+    };
+    for name in ["f", "g"] {
+        let family = db.create_family(name, settings.clone()).unwrap();
+        db.put(&family, b"a", b"in a table").unwrap();
+        db.flush(&family).unwrap();
+        db.put(&family, b"b", b"in the log").unwrap();
+    }
+    let found = env.kill();
+    db.close().unwrap();
+    let is_manifest = |path: &std::path::PathBuf| path.to_string_lossy().contains("MANIFEST");
+    let path = found.paths().into_iter().find(is_manifest).unwrap();
+    let bytes = found.read_file(&path).unwrap();
+    let mut refused = 0;
+    for length in 0..bytes.len() {
+        let copy = found.crash(kingtide_env::CrashImage::Everything, 1);
+        copy.write_file(&path, &bytes[..length]).unwrap();
+        let opened = match Db::open(SOURCE, options(&copy)) {
+            Ok(db) => db,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corruption, "{length}: {error}");
+                refused += 1;
+                let report = repair(SOURCE, &into(&copy), &mut |_, _| {}).unwrap();
+                assert!(!report.is_whole(), "{length}");
+                Db::open(TARGET, options(&copy)).unwrap()
+            }
+        };
+        for name in ["f", "g"] {
+            let family = opened
+                .family(name)
+                .unwrap_or_else(|error| panic!("{length}: {error}"));
+            for (key, value) in [(b"a", b"in a table"), (b"b", b"in the log")] {
+                let found = opened.get(&family, key).unwrap();
+                assert_eq!(found.unwrap(), value, "{length}");
+            }
+        }
+        opened.close().unwrap();
+    }
+    assert!(refused > 0);
+}
