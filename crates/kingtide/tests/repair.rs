@@ -1,7 +1,5 @@
 //! Repair: damages of every kind to every file of a small database. `proof repair` damages every byte.
 
-#![expect(clippy::unwrap_used, reason = "a call that fails fails the test")]
-
 use std::sync::Arc;
 
 use kingtide::{
