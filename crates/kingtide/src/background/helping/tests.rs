@@ -131,7 +131,7 @@ fn a_deep_merge_gives_way_to_one_of_level_1() {
         db.flush(&waiting).expect("healthy");
     }
     let background = db.inside().1;
-    let busy = stuck.family.busy_tables.lock();
+    let busy = stuck.family.busy.lock();
     background.schedule(Task::Merge, &stuck.family);
     wait_until(|| background.lock().is_running(Task::Merge, stuck.family.id));
     let options = FamilyOptions {
