@@ -6,6 +6,7 @@
 //! | [`Table`] | an open klog file: point reads, cursors, verification |
 //! | [`TableCursor`], [`LevelCursor`] | walk one table, or the disjoint tables of a level |
 //! | [`TableCache`] | keeps a bounded number of tables open |
+//! | [`ScannedTable`] | what is whole in a damaged table |
 //! | [`ValueLogBuilder`], [`ValueFiles`] | write and read value files |
 //! | [`ValueReadAhead`] | reads values ahead of a scan |
 //!
@@ -24,6 +25,7 @@ mod output;
 mod read_ahead;
 mod salvage;
 mod samples;
+mod scan;
 mod sections;
 mod table;
 mod table_cache;
@@ -39,6 +41,7 @@ pub use handles::has_no_more_files;
 pub use kingtide_format::block::DataBlock as Block;
 pub use level::LevelCursor;
 pub use names::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};
+pub use scan::{ScanDamage, ScannedEntries, ScannedEntry, ScannedTable, ScannedValue, scan_value};
 pub use sections::read_table_meta;
 pub use table::Table;
 pub use table_cache::TableCache;

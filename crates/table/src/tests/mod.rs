@@ -5,7 +5,7 @@ mod damage;
 mod fences;
 mod golden;
 mod long_value;
-mod model;
+pub(crate) mod model;
 mod ranges;
 mod tables;
 mod value_ahead;
