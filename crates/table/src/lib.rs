@@ -6,6 +6,7 @@
 //! | [`Table`] | an open klog file: point reads, cursors, verification |
 //! | [`TableCursor`], [`LevelCursor`] | walk one table, or the disjoint tables of a level |
 //! | [`TableCache`] | keeps a bounded number of tables open |
+//! | [`ScannedTable`] | what is whole in a damaged table |
 //! | [`ValueLogBuilder`], [`ValueFiles`] | write and read value files |
 //!
 //! The bytes are specified in `docs/formats/klog.md` and `vlog.md` and coded in `kingtide-format`; this crate adds
@@ -22,6 +23,7 @@ mod output;
 mod read_ahead;
 mod salvage;
 mod samples;
+mod scan;
 mod sections;
 mod table;
 mod table_cache;
@@ -36,6 +38,7 @@ pub use handles::has_no_more_files;
 pub use kingtide_format::block::DataBlock as Block;
 pub use level::LevelCursor;
 pub use names::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};
+pub use scan::{ScanDamage, ScannedEntries, ScannedEntry, ScannedTable, ScannedValue, scan_value};
 pub use sections::read_table_meta;
 pub use table::Table;
 pub use table_cache::TableCache;

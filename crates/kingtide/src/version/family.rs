@@ -193,6 +193,13 @@ impl Version {
             .flat_map(move |level| level.for_key(&self.order, key))
     }
 
+    /// True when a table of `level` has keys between the first and the last of `keys`, both included. The excluded end of a
+    /// table's range deletes counts as held.
+    pub(crate) fn has_between(&self, level: u8, keys: (&[u8], &[u8])) -> bool {
+        self.level(level)
+            .is_some_and(|level| level.has_between(&self.order, keys))
+    }
+
     /// Sums over one level.
     pub(crate) fn level_totals(&self, number: u8) -> LevelTotals {
         let mut totals = LevelTotals::default();

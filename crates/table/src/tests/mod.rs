@@ -4,7 +4,7 @@ mod cache;
 mod damage;
 mod fences;
 mod golden;
-mod model;
+pub(crate) mod model;
 mod ranges;
 mod tables;
 mod value_log;
