@@ -28,6 +28,9 @@ pub struct Campaign {
     pub directory: PathBuf,
     /// Whether databases stay.
     pub keep: bool,
+    /// An existing directory for traces of Kingtide's runs, one file each, named by the number of the run, engine and
+    /// test; none are written when `None`.
+    pub traces: Option<PathBuf>,
     /// The program that runs an engine, and its arguments for that and for spinning: see [`child`] and [`Spinners`].
     pub executable: PathBuf,
     /// The argument that makes it call [`child::serve`].
@@ -136,6 +139,13 @@ impl Campaign {
         Ok(())
     }
 
+    /// The file for the trace of a run, if traces are asked for.
+    fn trace_of(&self, run: &Run<'_>, number: u64) -> Option<PathBuf> {
+        let folder = self.traces.as_ref()?;
+        let name = format!("{number}-{} {}", run.engine.label, run.test.name);
+        Some(folder.join(file_name(&name) + ".json"))
+    }
+
     /// One process; answers its rows and whether the engine is missing.
     fn run_one(&self, run: &Run<'_>, number: u64, observer: &mut dyn Observer) -> (Vec<Row>, bool) {
         let directory = self
@@ -145,6 +155,7 @@ impl Campaign {
             engine: run.engine.kind,
             library: run.engine.library.clone(),
             directory: directory.clone(),
+            trace: self.trace_of(run, number),
             ..run.test.settings.clone()
         };
         let spinners = (settings.sync == SyncChoice::Full)

@@ -38,6 +38,12 @@ impl fmt::Display for Event {
             Self::StallEnd { family, micros } => {
                 write!(f, "a writer to {family:?} waited {}", Took(*micros))
             }
+            Self::MemoryWaited { micros } => {
+                write!(f, "a writer waited {} for memory", Took(*micros))
+            }
+            Self::WriterDelayed { micros } => {
+                write!(f, "a writer was held back for {}", Took(*micros))
+            }
             Self::LogSynced { micros } => write!(f, "log synced in {}", Took(*micros)),
             Self::LogSyncSlow { micros } => write!(f, "a sync of the log took {}", Took(*micros)),
             Self::LogSyncFailed { message } => {
