@@ -10,6 +10,8 @@ mod redb_engine;
 
 use std::{io, process::ExitCode};
 
+#[cfg(any(feature = "fjall", feature = "redb"))]
+use kingtide_bench::EngineKind;
 use kingtide_bench::{BenchError, Engine, Result, Settings, child};
 
 /// The argument that the parent gives.
@@ -50,9 +52,9 @@ fn failed(engine: &'static str) -> impl Fn(&dyn std::fmt::Display) -> BenchError
 
 #[cfg(test)]
 mod tests {
-    use kingtide_bench::{Event, Step, Workload, run_with};
+    use kingtide_bench::{EngineKind, Event, Step, Workload, run_with};
 
-    use super::*;
+    use super::{BenchError, Settings, open};
 
     /// Goal: the engines answer rightly. Method: every workload on a small run, for those that are built in.
     #[test]

@@ -6,9 +6,7 @@ use std::{hint::black_box, sync::Arc};
 
 use divan::{Bencher, counter::ItemsCount};
 use kingtide::{Db, FamilyOptions, Options, SyncMode};
-use kingtide_base::{
-    Cursor, EntryKind, EntryRef, FileId, KeyOrder, SeqNo, ValueRef, hash::key_hash,
-};
+use kingtide_base::{Cursor, EntryKind, EntryRef, FileId, KeyOrder, SeqNo, ValueRef, key_hash};
 use kingtide_bench::{KeyForm, KeyMaker, Permutation, ValueMaker, ValueSizes};
 use kingtide_collections::{
     ArenaPool, BlockCache, Filter, FilterBuilder, Memtable, MemtableOp, MergeCursor, PreparedRun,

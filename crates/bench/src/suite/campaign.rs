@@ -211,17 +211,21 @@ impl Campaign {
             && rows.iter().all(Row::is_ok)
         {
             // There was no row that could have told.
-            rows.push(Row {
-                engine: run.engine.label.clone(),
-                test_name: run.test.name.clone(),
-                suite: run.suite.to_owned(),
-                round: run.round,
-                status: Status::Failed,
-                error: failure,
-                ..Row::default()
-            });
+            rows.push(failed_row(run, failure));
         }
         (rows, is_missing)
+    }
+}
+
+fn failed_row(run: &Run<'_>, error: String) -> Row {
+    Row {
+        engine: run.engine.label.clone(),
+        test_name: run.test.name.clone(),
+        suite: run.suite.to_owned(),
+        round: run.round,
+        status: Status::Failed,
+        error,
+        ..Row::default()
     }
 }
 
