@@ -34,7 +34,7 @@ pub use cursor::{CursorUse, TableCursor};
 pub use fences::Fences;
 pub use handles::has_no_more_files;
 pub use kingtide_format::block::DataBlock as Block;
-pub use level::LevelCursor;
+pub use level::{LevelCursor, LevelTables};
 pub use names::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};
 pub use sections::read_table_meta;
 pub use table::Table;
