@@ -12,11 +12,11 @@ use kingtide_base::{
     planted::{self, Bug},
 };
 use kingtide_collections::{EntryOffset, Memtable};
-use kingtide_table::{BlockValue, Table, TableValue};
+use kingtide_table::{BlockValue, OpenTables, Table, TableValue, has_no_more_files};
 
 use super::{iter::mvcc::is_expired, value::Value};
 use crate::{
-    error::Result,
+    error::{Error, Result},
     family::{Family, SuperVersion},
     files::Files,
     version::Version,
@@ -81,6 +81,34 @@ pub(crate) fn find(
     point: ReadPoint,
     now: &dyn Fn() -> i64,
 ) -> Result<Option<Found>> {
+    let open = files.tables.open_tables();
+    let place = (family, files, Some(&open));
+    match find_among(current, place, key, point, now) {
+        // What is seen open stays open: without it, idle tables can be closed to make room for the one that is wanted.
+        Err(error) if is_out_of_files(&error) => {
+            drop(open);
+            find_among(current, (family, files, None), key, point, now)
+        }
+        found => found,
+    }
+}
+
+fn is_out_of_files(error: &Error) -> bool {
+    let source = std::error::Error::source(error);
+    match source.and_then(|source| source.downcast_ref::<StorageError>()) {
+        Some(StorageError::Io { source, .. }) => has_no_more_files(source),
+        _ => false,
+    }
+}
+
+/// [`find`], with the tables that are open already.
+fn find_among(
+    current: &SuperVersion,
+    (family, files, open): (&Family, &Files, Option<&OpenTables>),
+    key: &[u8],
+    point: ReadPoint,
+    now: &dyn Fn() -> i64,
+) -> Result<Option<Found>> {
     let hash = family.order.hash(key);
     let is_live = |kind: EntryKind, expires_at: i64| match kind {
         EntryKind::Put => {
@@ -93,11 +121,10 @@ pub(crate) fn find(
             memory.table.prefetch(hash);
         }
     }
-    let open = files.tables.open_tables();
     let mut tables = current.version.all_tables_for_key(key);
     let mut ahead = [const { None }; TABLES_AHEAD];
     for (place, meta) in ahead.iter_mut().zip(&mut tables) {
-        let table = open.get(meta);
+        let table = open.and_then(|open| open.get(meta));
         if let (Some(table), Some(hash)) = (table, hash) {
             table.prefetch(hash);
         }
