@@ -423,6 +423,9 @@ pub(crate) struct CompareArgs {
     /// How much slower counts, in percent, beyond the spread of the rounds
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     pub(crate) threshold: f64,
+    /// Write a page for the browser too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 /// Where results go.
@@ -435,6 +438,9 @@ pub(crate) struct BenchOutputs {
     /// Write the rows as JSON lines, with time lines
     #[arg(long, value_name = "FILE")]
     pub(crate) jsonl: Option<PathBuf>,
+    /// Write a page for the browser with charts of everything
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Write the table and the remarks as text
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,

@@ -289,7 +289,7 @@ fn a_pair_in_one_memtable_vanishes_in_its_flush() {
 #[test]
 fn a_pair_on_two_levels_vanishes_above_the_bottom_with_its_value() {
     // A half of them must fit a memtable, so that every flush adds one table.
-    const KEYS: usize = 4;
+    const KEYS: usize = 6;
     let cases: [(&str, Delete, bool); 2] =
         [("single", single, true), ("ordinary", ordinary, false)];
     let env = MemoryEnv::new(7);
@@ -297,6 +297,8 @@ fn a_pair_on_two_levels_vanishes_above_the_bottom_with_its_value() {
     for (name, delete, vanishes) in cases {
         let options = FamilyOptions {
             value_threshold_bytes: 600,
+            // Level 2 is in use above a bottom on level 3.
+            write_buffer_bytes: 24 << 10,
             ..small()
         };
         let family = with_a_bottom(&db, name, options);
@@ -305,20 +307,23 @@ fn a_pair_on_two_levels_vanishes_above_the_bottom_with_its_value() {
             levels.iter().map(|level| level.vlog_bytes).sum::<u64>()
         };
         let values_below = values(&db);
-        let flush_in_halves = |write: &dyn Fn(usize)| {
-            for half in 0..2 {
+        let flush_in_parts = |parts: usize, write: &dyn Fn(usize)| {
+            for part in 0..parts {
                 (0..KEYS)
-                    .filter(|number| number % 2 == half)
+                    .filter(|number| number % parts == part)
                     .for_each(write);
                 db.flush(&family).unwrap();
             }
             db.wait_idle().unwrap();
         };
-        flush_in_halves(&|number| db.put(&family, &key(number), &[7; 700]).unwrap());
+        // The first of them goes to level 2 at once, the others overlap it and each other.
+        flush_in_parts(3, &|number| {
+            db.put(&family, &key(number), &[7; 700]).unwrap();
+        });
         let levels = db.family_stats(&family).unwrap().levels;
         let puts = levels[1].entries;
         assert_eq!(puts, KEYS as u64, "the puts are on level 2: {levels:?}");
-        flush_in_halves(&|number| delete(&db, &family, &key(number)));
+        flush_in_parts(2, &|number| delete(&db, &family, &key(number)));
         let levels = db.family_stats(&family).unwrap().levels;
         assert_eq!(levels[0].entries, 0, "{levels:?}");
         let left = if vanishes { 0 } else { puts };

@@ -1,39 +1,60 @@
-//! The leveled policy.
+//! Which merge to run next: Spooky, after Dayan et al., "Spooky: Granulating LSM-Tree Compactions Correctly", VLDB 2022.
 //!
-//! Let L be the last level, T the size ratio and B the nominal size of level 1 (write buffer times file trigger).
-//! Level i may hold C_i = max(B, bytes(L) / T^(L-i)); capacities follow the largest level, so the share of dead
-//! versions stays near 1/T whatever the size. Candidates, the most urgent first:
+//! Let L be the last level, T the size ratio and B the nominal size of level 1 (write buffer times file trigger). The
+//! capacity of level i is C_i = bytes(L) / T^(L-i); a level whose capacity is below B is not used. So capacities, and the
+//! number of levels in use, follow the data up and down. Level X = L - `dividing_level_offset` is the dividing level.
+//!
+//! | levels | merge | granularity |
+//! |---|---|---|
+//! | 1 to X-1 | full, preemptive: into the first level that can hold all above it, at most X | all that overlaps |
+//! | into X | dividing: outputs end where tables of level X+1 begin | all that overlaps |
+//! | X to L | partitioned: into the next level, or further if that would be full too | one group |
+//!
+//! A *group* is some neighbouring tables of a level and all tables of the next level that they overlap, such that no other
+//! table of the level overlaps these alone. It is full when it holds its share of its part of the next level, 1/T; so each
+//! group drains when it is worth it, hot ones sooner, and level X is half full on average. Since outputs of dividing
+//! merges end where deeper tables begin, groups overlap perfectly, and no table is rewritten for keys beside it.
+//!
+//! Candidates, the most urgent first:
 //!
 //! 1. *Deepen.* When level L holds more than B * T^(L-1), its tables move to level L+1. Nothing is rewritten.
-//! 2. *Level 1* has its trigger of tables, or one dense with tombstones: all of it merges into its target, the first
-//!    level below that has tables, or whose share of the data is at least B, or L. Tables that overlap nothing are
-//!    moved first. Neighbours in the target that are small in proportion join the merge, so that a long series of
-//!    small flushes does not leave a long series of small tables.
-//! 3. *Level i* holds more than C_i: the table with the smallest share of overlapping bytes in level i+1 merges
-//!    there; ties go to the lowest file id.
-//! 4. *Tombstones.* A dense table above level L merges one level down.
+//! 2. *Level 1* has its trigger of sorted runs (tables that overlap in one place), or B bytes, or very many tables, or one
+//!    that must shed its tombstones. The part of it that hangs together by overlaps and is worst is merged. Tables that
+//!    overlap nothing move.
+//! 3. *A group is full*, or the level as a whole is, or it is not in use any more. Competes with 2 by how far it is over.
+//! 4. *Tombstones.* A table above level L that is dense with them, or whose tombstones are overdue, merges one level down;
+//!    an overdue one on level L is rewritten.
+//! 5. *Gather.* A row of very small tables of one level becomes one.
+//! 6. *Shrink.* A last level that is small enough for the empty one above it moves there.
 //!
-//! 2 and 3 compete by how far they are over their bound. Invariants of every plan:
+//! Invariants of every plan:
 //!
-//! - No input is busy, and a level 1 plan wants no busy table on level 1 at all: two merges of level 1 at a time could
-//!   install an older version above a newer one.
-//! - All tables of the target between the smallest and the largest input key are inputs, so outputs are disjoint from
-//!   what stays. Levels between source and target are empty in that range.
-//! - Two plans that run at the same time into one level do not interleave: below level 1 a plan has one source table,
-//!   so its range is covered by its inputs and a second plan that touched it would need a busy table. Only level 1
-//!   plans and [`merge_all`] span gaps, and these run alone into their target: everything between is empty.
-//!
-//! It deliberately does not rewrite the last level for its tombstones alone: a snapshot may hold them, and the same
-//! plan would come again for ever. Manual compaction does.
+//! - No input is busy. For each level but the shallowest of the plan, down to the target, all tables with keys between the
+//!   smallest and the largest of the inputs above them are inputs; on level 1 all that hang together are. So outputs are
+//!   disjoint from what stays on the target, and no older version is left above a newer one.
+//! - The *hull* of a plan (from the smallest to the largest key of its inputs) on the levels from its shallowest input to
+//!   its target is its [`Reservation`]. Plans that run at the same time, and placements ([`place`](crate::place)) beside
+//!   them, have reservations that do not meet: nobody puts a table where another one's outputs may come to lie.
+//! - While level 1 waits for a place that a running merge holds, no merge starts that it would have to wait for too.
 
 use kingtide_base::{KeyOrder, limits::LEVELS_MAX};
 
-use crate::shape::{MergeInput, MergePlan, PolicyOptions, Span, TableShape, TreeShape};
+use crate::{
+    overlap::{Component, components},
+    shape::{MergeInput, MergePlan, PolicyOptions, Reservation, Span, TableShape, TreeShape},
+};
 
-/// Small neighbours that join a level 1 merge, at most, on each side.
-const NEIGHBOURS_MAX: usize = 16;
-/// A table below this share of the target size is merged rather than moved along with others.
-const MOVE_SHARE: u64 = 4;
+/// Level 1 may hold this many tables for each sorted run that it may hold.
+const TABLES_PER_RUN: usize = 16;
+/// Tables of a deeper level below this share of the target size are gathered.
+const SMALL_SHARE: u64 = 64;
+/// As many small tables in a row are gathered, at least.
+const GATHER_MIN: usize = 16;
+/// A group drains by itself when it holds so many times its share. The fullest groups of a full level drain anyway, and
+/// then they are spread from empty to about this much; so this is for loads that come to few places.
+const GROUP_FULL: f64 = 2.0;
+/// Cuts of a dividing merge leave pieces of at least this share of the target size, on average.
+const PIECE_SHARE: u64 = 4;
 
 /// The merge that does most good now, or `None` when the tree is healthy or what it needs is busy.
 #[must_use]
@@ -47,6 +68,8 @@ pub fn pick_merge(
         .deepen()
         .or_else(|| picker.relieve())
         .or_else(|| picker.sink_tombstones())
+        .or_else(|| picker.gather())
+        .or_else(|| picker.shrink())
 }
 
 /// The merge of all tables into one sorted level at the bottom, for manual compaction. `None` for an empty tree and
@@ -61,10 +84,6 @@ pub fn merge_all(
     let levels: Vec<(usize, Vec<&TableShape>)> = (1..=shape.levels.len())
         .map(|level| (level, shape.level(level).iter().collect()))
         .collect();
-    let is_busy = levels.iter().any(|(_, tables)| any_busy(tables));
-    if shape.deepest() == 0 || is_busy {
-        return None;
-    }
     picker.plan(&levels, picker.last, false)
 }
 
@@ -105,16 +124,16 @@ pub fn merge_range(
         hull = Span::hull(inside(), order)?;
     }
     let levels: Vec<(usize, Vec<&TableShape>)> = (1..=shape.levels.len())
-        .map(|level| (level, picker.overlapping(level, hull)))
+        .map(|level| (level, shape.overlapping(level, hull, order).collect()))
         .collect();
-    if levels.iter().any(|(_, tables)| any_busy(tables)) {
-        return None;
-    }
     picker.plan(&levels, picker.last, false)
 }
 
-fn any_busy(tables: &[&TableShape]) -> bool {
-    tables.iter().any(|table| table.busy)
+/// Inputs of a plan, by level.
+type Inputs<'a> = Vec<(usize, Vec<&'a TableShape>)>;
+
+fn bytes_of<'t>(tables: impl IntoIterator<Item = &'t &'t TableShape>) -> u64 {
+    tables.into_iter().map(|table| table.bytes).sum()
 }
 
 struct Picker<'a> {
@@ -123,6 +142,14 @@ struct Picker<'a> {
     order: &'a KeyOrder,
     /// The last level, counted from 1.
     last: usize,
+}
+
+/// A part of a level with what it overlaps on the next one.
+struct Group<'a> {
+    sources: Vec<&'a TableShape>,
+    overlapped: Vec<&'a TableShape>,
+    /// How far it is over its share; 1 is full.
+    fullness: f64,
 }
 
 impl<'a> Picker<'a> {
@@ -135,222 +162,370 @@ impl<'a> Picker<'a> {
         }
     }
 
-    /// The bytes that `level` would hold if the last level were `ratio` times the one above, and so on.
-    fn share(&self, level: usize) -> u64 {
-        (level..self.last).fold(self.shape.level_bytes(self.last), |bytes, _| {
-            bytes / self.options.ratio()
-        })
-    }
-
+    /// The bytes that `level` may hold, by the size of the last level.
     fn capacity(&self, level: usize) -> u64 {
-        self.share(level).max(self.options.base_bytes())
+        let bytes = self.shape.level_bytes(self.last);
+        self.options.capacity(level, (self.last, bytes))
     }
 
-    /// Opens a new last level when the present one has outgrown its place.
-    fn deepen(&self) -> Option<MergePlan> {
-        let bound = (1..self.last).fold(self.options.base_bytes(), |bytes, _| {
+    /// The first level below level 1 that is in use.
+    fn first_active(&self) -> usize {
+        let bytes = self.shape.level_bytes(self.last);
+        *self.options.levels_in_use(self.last, bytes).start()
+    }
+
+    /// The dividing level.
+    fn dividing(&self) -> usize {
+        let offset = self.options.dividing_level_offset;
+        self.last.saturating_sub(offset).max(self.first_active())
+    }
+
+    /// The bytes from which on a last level `level` is too large for its place.
+    fn bound(&self, level: usize) -> u64 {
+        (1..level).fold(self.options.base_bytes(), |bytes, _| {
             bytes.saturating_mul(self.options.ratio())
-        });
-        let tables: Vec<&TableShape> = self.shape.level(self.last).iter().collect();
-        if self.last >= LEVELS_MAX
-            || self.shape.level_bytes(self.last) <= bound
-            || any_busy(&tables)
-        {
-            return None;
-        }
-        self.plan(&[(self.last, tables)], self.last + 1, true)
-    }
-
-    /// Merges out of the level that is furthest over its bound, or the next one if that cannot be done now.
-    fn relieve(&self) -> Option<MergePlan> {
-        let level_one = self.shape.level(1);
-        let mut fullness =
-            level_one.len() as f64 / self.options.l1_file_count_trigger.max(1) as f64;
-        if level_one.iter().any(|table| self.options.is_dense(table)) {
-            fullness = fullness.max(1.0);
-        }
-        let mut candidates = Vec::new();
-        if fullness >= 1.0 {
-            candidates.push((fullness, 1));
-        }
-        for level in 2..self.last {
-            let fullness = self.shape.level_bytes(level) as f64 / self.capacity(level) as f64;
-            if fullness > 1.0 {
-                candidates.push((fullness, level));
-            }
-        }
-        candidates.sort_by(|left, right| right.0.total_cmp(&left.0).then(left.1.cmp(&right.1)));
-        candidates.into_iter().find_map(|(_, level)| {
-            if level == 1 {
-                self.merge_level_one()
-            } else {
-                self.merge_cheapest(level, |_| true)
-            }
         })
-    }
-
-    /// Merges dense tables down, the deepest level first because its tombstones are closest to their end.
-    fn sink_tombstones(&self) -> Option<MergePlan> {
-        if self.options.tombstone_density_trigger <= 0.0 {
-            return None;
-        }
-        (2..self.last)
-            .rev()
-            .find_map(|level| self.merge_cheapest(level, |table| self.options.is_dense(table)))
-    }
-
-    /// Where level 1 goes. All levels between are empty.
-    fn level_one_target(&self) -> usize {
-        (2..self.last)
-            .find(|level| {
-                !self.shape.level(*level).is_empty()
-                    || self.share(*level) >= self.options.base_bytes()
-            })
-            .unwrap_or(self.last)
     }
 
     fn overlapping(&self, level: usize, span: Span<'_>) -> Vec<&'a TableShape> {
         let shape: &'a TreeShape = self.shape;
-        shape
-            .level(level)
-            .iter()
-            .filter(|table| Span::of(table).overlaps(span, self.order))
-            .collect()
+        shape.overlapping(level, span, self.order).collect()
     }
 
-    fn merge_level_one(&self) -> Option<MergePlan> {
-        let tables: Vec<&TableShape> = self.shape.level(1).iter().collect();
-        if any_busy(&tables) {
-            return None;
-        }
-        let target = self.level_one_target();
-        let moved = self.movable(&tables, target);
-        if !moved.is_empty() {
-            return self.plan(&[(1, moved)], target, true);
-        }
-        let hull = Span::hull(tables.iter().copied(), self.order)?;
-        let overlapped = self.with_neighbours(&tables, target, hull);
-        if any_busy(&overlapped) {
-            return None;
-        }
-        let is_single_move = overlapped.is_empty() && tables.len() == 1;
-        let moves_only = is_single_move && !self.sheds_tombstones(&tables, target);
-        self.plan(&[(1, tables), (target, overlapped)], target, moves_only)
+    fn hull<'t>(&self, tables: impl IntoIterator<Item = &'t &'t TableShape>) -> Option<Span<'t>> {
+        Span::hull(tables.into_iter().copied(), self.order)
     }
 
-    /// The tables of level 1 that overlap neither each other nor the target and are worth keeping as they are.
-    fn movable(&self, tables: &[&'a TableShape], target: usize) -> Vec<&'a TableShape> {
-        tables
-            .iter()
-            .copied()
-            .filter(|table| {
-                let span = Span::of(table);
-                let is_alone = tables.iter().all(|other| {
-                    other.file == table.file || !Span::of(other).overlaps(span, self.order)
-                });
-                let is_large =
-                    table.bytes.saturating_mul(MOVE_SHARE) >= self.options.table_bytes_target;
-                is_alone
-                    && is_large
-                    && self.overlapping(target, span).is_empty()
-                    && !self.sheds_tombstones(&[table], target)
+    /// Opens a new last level when the present one has outgrown its place.
+    fn deepen(&self) -> Option<MergePlan> {
+        if self.last >= LEVELS_MAX || self.shape.level_bytes(self.last) <= self.bound(self.last) {
+            return None;
+        }
+        let tables = self.shape.level(self.last).iter().collect();
+        self.plan(&[(self.last, tables)], self.last + 1, true)
+    }
+
+    /// Gives up a last level that is too small for its place, half of what the one above may hold.
+    fn shrink(&self) -> Option<MergePlan> {
+        let bytes = self.shape.level_bytes(self.last);
+        let is_wanted = self.last > self.options.min_levels.max(2)
+            && bytes > 0
+            && bytes <= self.bound(self.last - 1) / 2
+            && (2..self.last).all(|level| self.shape.level(level).is_empty());
+        if !is_wanted {
+            return None;
+        }
+        let tables = self.shape.level(self.last).iter().collect();
+        self.plan(&[(self.last, tables)], self.last - 1, true)
+    }
+
+    /// Merges out of what is furthest over its bound, or the next one if that cannot be done now.
+    fn relieve(&self) -> Option<MergePlan> {
+        let parts = components(self.shape.level(1), self.order);
+        let level_one = self.level_one_fullness(&parts);
+        let mut groups: Vec<(usize, Group<'a>)> = (2..self.last)
+            .flat_map(|level| {
+                let groups = self.full_groups(level);
+                groups.into_iter().map(move |group| (level, group))
             })
-            .collect()
+            .collect();
+        groups.sort_by(|(_, left), (_, right)| right.fullness.total_cmp(&left.fullness));
+        let mut groups = groups.into_iter().peekable();
+        if level_one >= 1.0 {
+            while let Some((level, group)) =
+                groups.next_if(|(_, group)| group.fullness > 2.0 * level_one)
+            {
+                if let Some(plan) = self.merge_group(level, &group) {
+                    return Some(plan);
+                }
+            }
+            // Without a plan it waits for what runs. Nothing starts that it would have to wait for next.
+            return self.merge_level_one(&parts);
+        }
+        groups.find_map(|(level, group)| self.merge_group(level, &group))
     }
 
-    /// The tables of the target in `hull`, and the small ones next to them.
-    fn with_neighbours(
-        &self,
-        sources: &[&TableShape],
-        target: usize,
-        hull: Span<'_>,
-    ) -> Vec<&'a TableShape> {
-        let level: &'a [TableShape] = {
-            let shape: &'a TreeShape = self.shape;
-            shape.level(target)
+    /// How far level 1 is over its bounds; 1 is full.
+    fn level_one_fullness(&self, parts: &[Component<'_>]) -> f64 {
+        let tables = self.shape.level(1);
+        let trigger = self.options.l1_file_count_trigger.max(1);
+        let runs = parts.iter().map(|part| part.depth).max().unwrap_or(0);
+        let by_runs = runs as f64 / trigger as f64;
+        let by_count = tables.len() as f64 / (trigger * TABLES_PER_RUN) as f64;
+        let by_bytes = self.shape.level_bytes(1) as f64 / self.options.base_bytes() as f64;
+        let sheds = tables.iter().any(|table| self.options.must_shed(table));
+        let fullness = by_runs.max(by_count).max(by_bytes);
+        if sheds { fullness.max(1.0) } else { fullness }
+    }
+
+    fn merge_level_one(&self, parts: &[Component<'a>]) -> Option<MergePlan> {
+        if let Some(plan) = self.move_from_level_one(parts) {
+            return Some(plan);
+        }
+        let trigger = self.options.l1_file_count_trigger.max(1) as f64;
+        let worst = |part: &&Component<'a>| {
+            let sheds = part
+                .tables
+                .iter()
+                .any(|table| self.options.must_shed(table));
+            let by_runs = part.depth as f64 / trigger;
+            let by_bytes = bytes_of(&part.tables) as f64 / self.options.base_bytes() as f64;
+            by_runs.max(by_bytes) + f64::from(u8::from(sheds))
         };
-        let before = |table: &TableShape| self.order.compare(&table.largest, hull.smallest).is_lt();
-        let after = |table: &TableShape| self.order.compare(&table.smallest, hull.largest).is_gt();
-        let mut start = level.partition_point(before);
-        let mut end = level.partition_point(|table| !after(table));
-        let mut bytes: u64 = sources.iter().map(|table| table.bytes).sum();
-        bytes += level[start..end]
+        let part = parts
             .iter()
-            .map(|table| table.bytes)
-            .sum::<u64>();
-        let joins = |table: &TableShape, bytes: u64| {
-            !table.busy
-                && table.bytes < self.options.table_bytes_target / 2
-                && table.bytes <= bytes.saturating_mul(self.options.ratio())
-        };
-        for _ in 0..NEIGHBOURS_MAX {
-            if start > 0 && joins(&level[start - 1], bytes) {
-                start -= 1;
-                bytes += level[start].bytes;
+            .max_by(|left, right| worst(left).total_cmp(&worst(right)))?;
+        let (inputs, target) = self.with_levels_below(&part.tables);
+        let mut plan = self.plan(&inputs, target, false)?;
+        if target == self.dividing() && target < self.last {
+            plan.cuts = self.cuts(&inputs, target);
+        }
+        Some(plan)
+    }
+
+    /// Moves the tables of level 1 that overlap nothing as deep as they may go; those with the same target in one plan.
+    fn move_from_level_one(&self, parts: &[Component<'a>]) -> Option<MergePlan> {
+        let mut target = 1;
+        let mut moved = Vec::new();
+        for part in parts {
+            let [table] = part.tables[..] else { continue };
+            if table.busy || self.sheds_tombstones(&[table]) {
+                continue;
             }
-            if end < level.len() && joins(&level[end], bytes) {
-                bytes += level[end].bytes;
-                end += 1;
+            let deepest = self.deepest_free(1, Span::of(table));
+            if deepest > target && moved.is_empty() {
+                target = deepest;
+            }
+            if deepest == target && target > 1 {
+                moved.push(table);
             }
         }
-        level[start..end].iter().collect()
+        // Together they would reserve what lies between them, so each goes alone when that is taken.
+        let one = moved.first().map(|table| vec![*table]);
+        self.plan(&[(1, moved)], target, true)
+            .or_else(|| self.plan(&[(1, one?)], target, true))
     }
 
-    /// True when rewriting `tables` into `target` would free a good share of them, so that a move is a waste.
-    fn sheds_tombstones(&self, tables: &[&TableShape], target: usize) -> bool {
+    /// The deepest level that a table of `level` may move to.
+    fn deepest_free(&self, level: usize, span: Span<'_>) -> usize {
+        crate::place(level, self.first_active()..=self.last, |below| {
+            below == level || self.shape.is_free(below, span, self.order)
+        })
+    }
+
+    /// All that a full merge of `sources`, of level 1, takes, and its target: the first level that holds all above it.
+    fn with_levels_below(&self, sources: &[&'a TableShape]) -> (Inputs<'a>, usize) {
+        let (first, dividing) = (self.first_active(), self.dividing());
+        let mut inputs: Inputs<'a> = vec![(1, sources.to_vec())];
+        let mut bytes = bytes_of(sources);
+        let mut all = sources.to_vec();
+        for level in 2..=self.last {
+            let Some(hull) = self.hull(&all) else { break };
+            let overlapped = self.overlapping(level, hull);
+            bytes += bytes_of(&overlapped);
+            all.extend(&overlapped);
+            let rest = self.shape.level_bytes(level) - bytes_of(&overlapped);
+            inputs.push((level, overlapped));
+            let fits = bytes.saturating_add(rest) <= self.capacity(level);
+            if level >= first && (level >= dividing || fits) {
+                return (inputs, level);
+            }
+        }
+        (inputs, self.last)
+    }
+
+    /// Where the outputs of a dividing merge into `target` end: before tables of the next level, not too often.
+    fn cuts(&self, inputs: &Inputs<'a>, target: usize) -> Vec<Vec<u8>> {
+        let tables: Vec<&TableShape> = inputs
+            .iter()
+            .flat_map(|(_, tables)| tables)
+            .copied()
+            .collect();
+        let Some(hull) = self.hull(&tables) else {
+            return Vec::new();
+        };
+        let below = self.overlapping(target + 1, hull);
+        let share = bytes_of(&tables) as f64 / bytes_of(&below).max(1) as f64;
+        let piece_min = (self.options.table_bytes_target / PIECE_SHARE) as f64;
+        let mut piece = 0.0;
+        let mut cuts = Vec::new();
+        for table in below {
+            if piece >= piece_min {
+                cuts.push(table.smallest.clone());
+                piece = 0.0;
+            }
+            piece += table.bytes as f64 * share;
+        }
+        cuts
+    }
+
+    /// The groups of `level`, 2 or deeper, that should be merged down.
+    fn full_groups(&self, level: usize) -> Vec<Group<'a>> {
+        let bytes = self.shape.level_bytes(level);
+        if bytes == 0 {
+            return Vec::new();
+        }
+        let may_drain_early = level >= self.dividing();
+        // Half a capacity apart, so that a level at the edge of use is not emptied and filled in turns.
+        let is_unused = self.capacity(level) < self.options.base_bytes() / 2;
+        let whole = bytes as f64 / self.capacity(level).max(self.options.base_bytes()) as f64;
+        let mut groups = self.groups(level);
+        let best = groups
+            .iter()
+            .map(|group| group.fullness)
+            .fold(0.0, f64::max);
+        groups.retain_mut(|group| {
+            let is_best = group.fullness >= best && whole > 1.0;
+            let is_due = is_best || is_unused || (may_drain_early && group.fullness >= GROUP_FULL);
+            if is_best {
+                group.fullness = group.fullness.max(whole);
+            }
+            is_due
+        });
+        groups
+    }
+
+    /// All groups of `level` that are not busy.
+    fn groups(&self, level: usize) -> Vec<Group<'a>> {
+        let shape: &'a TreeShape = self.shape;
+        let tables = shape.level(level);
+        let mut groups = Vec::new();
+        let mut next = 0;
+        while let Some(first) = tables.get(next) {
+            let group = self.group_of(level, next, first);
+            next += group.sources.len();
+            let mut all = group.sources.iter().chain(&group.overlapped);
+            if !all.any(|table| table.busy) {
+                groups.push(group);
+            }
+        }
+        groups
+    }
+
+    /// The group of the table at `index` and those behind it that overlap nothing else.
+    fn group_of(&self, level: usize, index: usize, first: &'a TableShape) -> Group<'a> {
+        let shape: &'a TreeShape = self.shape;
+        let overlapped = self.overlapping(level + 1, Span::of(first));
+        let mut sources = vec![first];
+        if let Some(end) = overlapped.last() {
+            let joining = shape.level(level)[index + 1..]
+                .iter()
+                .take_while(|table| self.order.compare(&table.largest, &end.largest).is_le());
+            sources.extend(joining);
+        }
+        let share = bytes_of(&overlapped) as f64 / self.options.ratio() as f64;
+        let fullness = match overlapped.is_empty() {
+            true => f64::INFINITY,
+            false => bytes_of(&sources) as f64 / share.max(1.0),
+        };
+        Group {
+            sources,
+            overlapped,
+            fullness,
+        }
+    }
+
+    /// Merges a group of `level` into the next one, or further where that would be full at once.
+    fn merge_group(&self, level: usize, group: &Group<'a>) -> Option<MergePlan> {
+        if group.overlapped.is_empty() && !self.sheds_tombstones(&group.sources) {
+            let hull = self.hull(&group.sources)?;
+            let target = self.deepest_free(level, hull);
+            if target == level {
+                return None;
+            }
+            return self.plan(&[(level, group.sources.clone())], target, true);
+        }
+        let mut inputs = vec![
+            (level, group.sources.clone()),
+            (level + 1, group.overlapped.clone()),
+        ];
+        let mut target = level + 1;
+        let mut all: Vec<&TableShape> = [&group.sources[..], &group.overlapped].concat();
+        while target < self.last {
+            let overlapped = self.overlapping(target + 1, self.hull(&all)?);
+            let ratio = self.options.ratio();
+            if bytes_of(&all).saturating_mul(ratio) <= bytes_of(&overlapped)
+                && self.capacity(target) >= self.options.base_bytes()
+            {
+                break;
+            }
+            target += 1;
+            all.extend(&overlapped);
+            inputs.push((target, overlapped));
+        }
+        self.plan(&inputs, target, false)
+    }
+
+    /// Merges tables that must shed their tombstones down, the deepest level first because its tombstones are closest to
+    /// their end; overdue ones of the last level are rewritten.
+    fn sink_tombstones(&self) -> Option<MergePlan> {
+        let sinking = |level: usize| {
+            let shape: &'a TreeShape = self.shape;
+            let wanted = (0..).zip(shape.level(level));
+            let wanted = wanted.filter(|(_, table)| self.options.must_shed(table));
+            let mut plans = wanted.map(move |(index, table)| {
+                let group = self.group_of(level, index, table);
+                self.merge_group(level, &group)
+            });
+            plans.find_map(|plan| plan)
+        };
+        let rewritten = || {
+            let mut overdue = self.shape.level(self.last).iter();
+            overdue.find_map(|table| {
+                table.is_overdue.then_some(())?;
+                self.plan(&[(self.last, vec![table])], self.last, false)
+            })
+        };
+        (2..self.last).rev().find_map(sinking).or_else(rewritten)
+    }
+
+    /// Merges a row of very small tables of one level. The larger half of what is rewritten is never one table, so that
+    /// each doubles before it is taken again.
+    fn gather(&self) -> Option<MergePlan> {
+        let small = (self.options.table_bytes_target / SMALL_SHARE).max(1);
+        (2..=self.last).find_map(|level| {
+            let shape: &'a TreeShape = self.shape;
+            let rows = shape
+                .level(level)
+                .chunk_by(|left, right| left.bytes < small && right.bytes < small);
+            let mut rows = rows.filter(|row| row.len() >= GATHER_MIN);
+            rows.find_map(|row| {
+                let mut row: &[TableShape] = row;
+                while row.len() >= GATHER_MIN {
+                    let total: u64 = row.iter().map(|table| table.bytes).sum();
+                    let largest = (0..row.len()).max_by_key(|index| row[*index].bytes)?;
+                    if row[largest].bytes <= total / 2 {
+                        return self.plan(&[(level, row.iter().collect())], level, false);
+                    }
+                    let (left, right) = row.split_at(largest);
+                    row = if left.len() < right.len() {
+                        &right[1..]
+                    } else {
+                        left
+                    };
+                }
+                None
+            })
+        })
+    }
+
+    /// True when rewriting `tables` with nothing below would free a good share of them, so that a move is a waste.
+    fn sheds_tombstones(&self, tables: &[&TableShape]) -> bool {
         let entries: u64 = tables.iter().map(|table| table.entries).sum();
         let tombstones: u64 = tables.iter().map(|table| table.tombstones).sum();
         let is_much = tombstones > 0
             && (tombstones.saturating_mul(4) >= entries
-                || tables.iter().any(|table| self.options.is_dense(table)));
-        is_much && self.is_bottom(tables.iter().copied(), target)
-    }
-
-    /// The cheapest merge of one wanted table of `level` (2 or deeper) into the next one.
-    fn merge_cheapest(
-        &self,
-        level: usize,
-        is_wanted: impl Fn(&TableShape) -> bool,
-    ) -> Option<MergePlan> {
-        let target = level + 1;
-        let mut best: Option<(f64, &TableShape, Vec<&TableShape>)> = None;
-        for table in self.shape.level(level) {
-            if table.busy || !is_wanted(table) {
-                continue;
-            }
-            let overlapped = self.overlapping(target, Span::of(table));
-            if any_busy(&overlapped) {
-                continue;
-            }
-            let bytes: u64 = overlapped.iter().map(|other| other.bytes).sum();
-            let cost = bytes as f64 / table.bytes.max(1) as f64;
-            let is_better = best.as_ref().is_none_or(|(least, chosen, _)| {
-                cost.total_cmp(least)
-                    .then(table.file.cmp(&chosen.file))
-                    .is_lt()
-            });
-            if is_better {
-                best = Some((cost, table, overlapped));
-            }
-        }
-        let (_, table, overlapped) = best?;
-        let moves_only = overlapped.is_empty() && !self.sheds_tombstones(&[table], target);
-        self.plan(
-            &[(level, vec![table]), (target, overlapped)],
-            target,
-            moves_only,
-        )
-    }
-
-    fn is_bottom<'t>(
-        &self,
-        tables: impl IntoIterator<Item = &'t TableShape>,
-        target: usize,
-    ) -> bool {
-        Span::hull(tables, self.order).is_none_or(|hull| {
-            (target + 1..=self.shape.levels.len())
-                .all(|level| self.overlapping(level, hull).is_empty())
-        })
+                || tables.iter().any(|table| self.options.must_shed(table)));
+        let Some(hull) = self.hull(tables) else {
+            return false;
+        };
+        let mut below = 2..=self.shape.levels.len();
+        let is_input = |other: &TableShape| tables.iter().any(|table| table.file == other.file);
+        is_much
+            && below.all(|level| {
+                let mut others = self.shape.overlapping(level, hull, self.order);
+                others.all(is_input)
+            })
     }
 
     fn plan(
@@ -360,8 +535,24 @@ impl<'a> Picker<'a> {
         moves_only: bool,
     ) -> Option<MergePlan> {
         let tables = || inputs.iter().flat_map(|(_, tables)| tables.iter().copied());
-        tables().next()?;
+        let hull = Span::hull(tables(), self.order)?;
+        let levels = inputs.iter().filter(|(_, tables)| !tables.is_empty());
+        let (shallowest, deepest) = levels.fold((target, target), |(least, most), (level, _)| {
+            (least.min(*level), most.max(*level))
+        });
+        let reservation = Reservation {
+            smallest: hull.smallest.to_vec(),
+            largest: hull.largest.to_vec(),
+            from_level: shallowest,
+            to_level: deepest,
+        };
+        let mut others = self.shape.reserved.iter();
+        let is_taken = others.any(|other| other.meets(&reservation, self.order));
+        if is_taken || tables().any(|table| table.busy) {
+            return None;
+        }
         let bytes: u64 = tables().map(|table| table.bytes).sum();
+        let below = || target + 1..=self.shape.levels.len();
         Some(MergePlan {
             inputs: inputs
                 .iter()
@@ -373,9 +564,11 @@ impl<'a> Picker<'a> {
                 })
                 .collect(),
             target_level: target,
-            is_bottom: self.is_bottom(tables(), target),
+            is_bottom: below().all(|level| self.overlapping(level, hull).is_empty()),
             output_table_bytes: output_bytes(bytes, self.options.table_bytes_target),
             moves_only,
+            cuts: Vec::new(),
+            reservation,
         })
     }
 }

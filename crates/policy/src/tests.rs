@@ -41,10 +41,12 @@ fn table(word: &str) -> TableShape {
         smallest: smallest.as_bytes().to_vec(),
         largest: largest.as_bytes().to_vec(),
         busy: false,
+        is_overdue: false,
     };
     for flag in fields {
         match flag {
             "*" => shape.busy = true,
+            "!" => shape.is_overdue = true,
             _ => shape.tombstones = 100 * flag[1..].parse::<u64>().unwrap(),
         }
     }
@@ -91,6 +93,7 @@ pub fn options() -> PolicyOptions {
         tombstone_density_trigger: 0.5,
         tombstone_density_entries_min: 1024,
         table_bytes_target: 64 << 20,
+        dividing_level_offset: 1,
     }
 }
 
@@ -104,7 +107,7 @@ fn a_healthy_tree_is_left_alone() {
     check("", "none");
     check("L1: 1[a-z 64M] 2[a-z 64M] 3[a-z 64M]", "none");
     check("L1: 4[a-z 64M] / L2: 1[a-k 64M] 2[m-z 64M]", "none");
-    check("L1: / L2: / L3: 1[a-k 64M]", "none");
+    check("L1: / L2: / L3: 1[a-k 2G]", "none");
 }
 
 #[test]
@@ -117,9 +120,14 @@ fn level_one_merges_as_a_whole_with_what_it_overlaps() {
         "L1: 5[a-c 64M] 6[b-d 64M] 7[c-e 64M] 8[b-f 64M] / L2: 1[a-b 64M] 2[e-h 64M] 3[i-z 64M]",
         "merge 1:5,6,7,8 2:1,2 -> 2 bottom",
     );
-    // A table in a gap of level 1 lies between outputs, so it joins.
+    // Only what hangs together: the part that is furthest over its bounds.
     check(
-        "L1: 5[a-c 64M] 6[b-d 64M] 7[w-y 64M] 8[x-z 64M] / L2: 1[k-m 64M]",
+        "L1: 5[a-c 64M] 6[b-d 64M] 7[w-y 64M] 8[x-z 64M] 9[x-z 64M] / L2: 1[k-m 64M] 2[y-zz 9M]",
+        "merge 1:7,8,9 2:2 -> 2 bottom",
+    );
+    // What overlaps the target's tables is not all of it: 2 is hit by nothing.
+    check(
+        "L1: 5[a-c 64M] 6[a-b 64M] 7[a-d 64M] 8[b-c 64M] / L2: 1[c-d 64M] 2[e-f 64M]",
         "merge 1:5,6,7,8 2:1 -> 2 bottom",
     );
 }
@@ -144,7 +152,7 @@ fn level_one_skips_levels_that_the_data_does_not_fill() {
 #[test]
 fn busy_tables_are_left_alone() {
     check(
-        "L1: 1[a-c 64M *] 2[d-e 64M] 3[f-g 64M] 4[h-i 64M] 5[j-k 64M]",
+        "L1: 1[a-k 64M *] 2[d-e 64M] 3[d-g 64M] 4[d-i 64M] 5[d-k 64M]",
         "none",
     );
     check(
@@ -174,24 +182,198 @@ fn disjoint_tables_move() {
     );
 }
 
+/// `count` tables of `size` in a row, from file `first` on, with keys `prefix` and a number.
+fn row(prefix: &str, first: usize, count: usize, size: &str) -> String {
+    let table = |at: usize| format!("{}[{prefix}{at:02}a-{prefix}{at:02}b {size}] ", first + at);
+    (0..count).map(table).collect()
+}
+
 #[test]
-fn small_tables_merge_with_small_neighbours_instead_of_piling_up() {
+fn rows_of_small_tables_are_gathered() {
+    let files = |range: std::ops::RangeInclusive<usize>| {
+        let files: Vec<String> = range.map(|file| file.to_string()).collect();
+        files.join(",")
+    };
+    check(&format!("L2: {}", row("a", 1, 15, "10K")), "none");
+    let gathered = format!("merge 2:{} -> 2 bottom", files(1..=16));
+    check(&format!("L2: {}", row("a", 1, 16, "10K")), &gathered);
     check(
-        "L1: 5[e-f 10K] 6[g-h 10K] 7[i-j 10K] 8[k-l 10K] / L2: 1[a-b 50M] 2[c-d 300K]",
-        "merge 1:5,6,7,8 2:2 -> 2 bottom",
+        &format!("L2: 99[A-B 1M] {} 98[c-d 1M]", row("a", 1, 16, "10K")),
+        &gathered,
+    );
+    // A large one among them parts the row; one that outweighs the others is left out.
+    let parted = format!(
+        "L2: {} 50[b-c 1M] {}",
+        row("a", 1, 10, "10K"),
+        row("d", 20, 10, "10K")
+    );
+    check(&parted, "none");
+    check(
+        &format!("L2: 99[A-B 200K] {}", row("a", 1, 16, "10K")),
+        &gathered,
+    );
+    check(
+        &format!("L2: 99[A-B 200K] {}", row("a", 1, 15, "10K")),
+        "none",
+    );
+    // Level 1 is counted by what overlaps, so small tables that overlap nothing move when they are many.
+    check(&format!("L1: {}", row("a", 1, 63, "10K")), "none");
+    let moved = format!("move 1:{} -> 2 bottom", files(1..=64));
+    check(&format!("L1: {}", row("a", 1, 64, "10K")), &moved);
+}
+
+#[test]
+fn a_full_level_sheds_its_fullest_group() {
+    // Level 2 may hold 150M. Of its tables 2 is fullest: 100M over 100M, where 10M would be its share.
+    check(
+        "L2: 1[a-c 100M] 2[d-f 100M] 3[g-k 100M] / L3: 4[a-c 300M] 5[d-f 100M] 6[g-k 100M] 7[l-z 2600M]",
+        "merge 2:2 3:5 -> 3 bottom",
+    );
+    // Tables that overlap nothing else join a group.
+    check(
+        "L2: 1[a-b 50M] 2[c-d 50M] 3[e-f 50M] 4[k-k 10M] / L3: 5[a-e 1G] 6[f-h 1G] 7[i-z 1G]",
+        "none",
+    );
+    check(
+        "L2: 1[a-b 150M] 2[c-d 150M] 3[e-f 50M] 4[k-k 10M] / L3: 5[a-e 1G] 6[f-h 1G] 7[i-z 1G]",
+        "merge 2:1,2 3:5 -> 3 bottom",
+    );
+    // A group drains early when it holds twice its share.
+    check("L2: 1[a-b 19M] / L3: 5[a-e 100M] 6[f-h 3G] ", "none");
+    check(
+        "L2: 1[a-b 21M] / L3: 5[a-e 100M] 6[f-h 3G] ",
+        "merge 2:1 3:5 -> 3 bottom",
     );
 }
 
 #[test]
-fn a_full_level_sheds_the_table_with_the_least_overlap() {
+fn a_level_that_the_data_does_not_fill_any_more_is_emptied() {
+    // Level 2 would hold 200M, more than half of the 256M of level 1: it stays. Then 100M: it goes.
+    check("L2: 1[a-b 9M] / L3: 2[a-e 2000M]", "none");
     check(
-        "L2: 1[a-c 100M] 2[d-f 100M] 3[g-k 100M] / L3: 4[a-c 300M] 5[d-f 100M] 6[g-k 100M] 7[l-z 1G]",
-        "merge 2:2 3:5 -> 3 bottom",
+        "L2: 1[a-b 9M] / L3: 2[a-e 1000M]",
+        "merge 2:1 3:2 -> 3 bottom",
+    );
+    // Level 3 then moves up, if level 2 has room for twice as much and nothing is in between.
+    check("L2: / L3: 2[a-e 1281M]", "none");
+    check("L2: / L3: 2[a-e 1280M] 3[f-g 0M]", "move 3:2,3 -> 2");
+    check("L1: 1[x-z 1M] / L2: / L3: 2[a-e 1000M]", "move 3:2 -> 2");
+    check("L2: / L3: 2[a-e 1000M *] 3[f-g 1M]", "none");
+}
+
+/// Where the outputs of the plan for a tree end.
+fn cuts(text: &str) -> String {
+    let plan = pick_merge(&tree(text), &options(), &KeyOrder::BYTEWISE).unwrap();
+    let keys: Vec<_> = plan
+        .cuts
+        .iter()
+        .map(|key| String::from_utf8_lossy(key))
+        .collect();
+    keys.join(" ")
+}
+
+#[test]
+fn dividing_merges_end_tables_where_the_next_level_begins_some() {
+    let level_one = "L1: 1[a-z 64M] 2[a-z 64M] 3[a-z 64M] 4[a-z 64M]";
+    // 256M over 3G: a table of 1G takes 85M.
+    let below = "L3: 10[b-c 1G] 11[d-e 1G] 12[f-g 1G]";
+    check(
+        &format!("{level_one} / L2: / {below}"),
+        "merge 1:1,2,3,4 -> 2",
+    );
+    assert_eq!(cuts(&format!("{level_one} / L2: / {below}")), "d f");
+    assert_eq!(
+        cuts(&format!("{level_one} / L2: 5[a-d 100M] / {below}")),
+        "d f"
+    );
+    // Tables of 100M take 8M each: pieces of 16M, a quarter of the size that tables should have, are two of them.
+    let small = row("k", 10, 30, "100M");
+    assert_eq!(
+        cuts(&format!("{level_one} / L2: / L3: {small}"))
+            .split(' ')
+            .count(),
+        14
+    );
+    // Into the last level there is nothing to end at.
+    assert_eq!(cuts(&format!("{level_one} / L2: 5[a-d 100M]")), "");
+}
+
+#[test]
+fn level_one_goes_as_deep_as_all_above_fits() {
+    let level_one = "L1: 1[a-z 64M] 2[a-z 64M] 3[a-z 64M] 4[a-z 64M]";
+    // Four levels: level 2 may hold 300M, level 3 3G.
+    let below = "L4: 10[a-c 15G] 11[d-z 15G]";
+    check(
+        &format!("{level_one} / L2: / L3: 5[a-z 500M] / {below}"),
+        "merge 1:1,2,3,4 -> 2",
     );
     check(
-        "L2: 1[a-c 300M] / L3: 4[a-c 300M] 7[l-z 1G] / L4: 8[b-b 12G]",
-        "merge 2:1 3:4 -> 3",
+        &format!("{level_one} / L2: 4[b-c 60M] / L3: 5[a-z 500M] / {below}"),
+        "merge 1:1,2,3,4 2:4 3:5 -> 3",
     );
+    // What stays on level 2 counts too.
+    check(
+        &format!(
+            "{} / L2: 9[b-c 60M] / L3: 5[a-z 500M] / {below}",
+            level_one.replace("a-z", "k-z")
+        ),
+        "merge 1:1,2,3,4 3:5 -> 3",
+    );
+    // Level 3 is the dividing level: it takes what it cannot hold, and its groups drain.
+    check(
+        &format!("{level_one} / L2: 4[b-c 60M] / L3: 5[a-z 2900M] / {below}"),
+        "merge 1:1,2,3,4 2:4 3:5 -> 3",
+    );
+}
+
+#[test]
+fn groups_go_further_down_when_the_next_level_would_be_full_at_once() {
+    let mut settings = options();
+    settings.dividing_level_offset = 2;
+    let plan = |text: &str| draw(pick_merge(&tree(text), &settings, &KeyOrder::BYTEWISE));
+    // Level 2 may hold 300M. With its part of level 3 it is below a tenth of the part of level 4, or not.
+    let rest = "L4: 10[a-c 15G] 11[d-z 15G]";
+    assert_eq!(
+        plan(&format!(
+            "L2: 1[a-c 400M] / L3: 5[a-b 500M] 6[e-z 1G] / {rest}"
+        )),
+        "merge 2:1 3:5 -> 3"
+    );
+    assert_eq!(
+        plan(&format!(
+            "L2: 1[a-c 400M] / L3: 5[a-b 1200M] 6[e-z 1G] / {rest}"
+        )),
+        "merge 2:1 3:5 4:10 -> 4 bottom"
+    );
+}
+
+/// The plan for a tree while `key range, from level, to level` is reserved.
+fn beside(text: &str, (smallest, largest): (&str, &str), levels: (usize, usize)) -> String {
+    let mut shape = tree(text);
+    shape.reserved.push(Reservation {
+        smallest: smallest.into(),
+        largest: largest.into(),
+        from_level: levels.0,
+        to_level: levels.1,
+    });
+    draw(pick_merge(&shape, &options(), &KeyOrder::BYTEWISE))
+}
+
+#[test]
+fn plans_keep_away_from_what_is_reserved() {
+    let level_one = "L1: 1[a-m 64M] 2[a-m 64M] 3[a-m 64M] 4[a-m 64M] / L2: / L3: 5[a-z 3G]";
+    let merged = "merge 1:1,2,3,4 -> 2";
+    assert_eq!(beside(level_one, ("n", "z"), (1, 2)), merged);
+    assert_eq!(beside(level_one, ("m", "z"), (1, 2)), "none");
+    assert_eq!(beside(level_one, ("m", "z"), (2, 3)), "none");
+    assert_eq!(beside(level_one, ("m", "z"), (3, 3)), merged);
+    // While level 1 waits, nothing starts that it would wait for next.
+    let full = "L1: 1[a-m 64M] 2[a-m 64M] 3[a-m 64M] 4[a-m 64M] / L2: 6[a-b 500M] 7[k-m 50M *] / L3: 5[a-z 3G]";
+    assert_eq!(beside(full, ("k", "m"), (2, 3)), "none");
+    // A move stops above a running merge.
+    let moves = "L2: 1[a-c 2G] / L3: 2[d-e 3G]";
+    assert_eq!(beside(moves, ("p", "q"), (2, 3)), "move 2:1 -> 3 bottom");
+    assert_eq!(beside(moves, ("a", "b"), (3, 3)), "none");
 }
 
 #[test]
@@ -215,7 +397,7 @@ fn dense_tombstones_sink() {
         "merge 2:1 -> 3 bottom",
     );
     check(
-        "L2: 1[a-c 64M t60] / L3: 2[d-z 64M] / L4: 3[b-f 64M]",
+        "L2: 1[a-c 64M t60] / L3: 2[d-z 64M] / L4: 3[b-f 60G]",
         "move 2:1 -> 3",
     );
     // At the bottom a snapshot may hold them: the same plan must not come for ever.

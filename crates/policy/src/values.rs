@@ -19,7 +19,7 @@ use std::{cmp::Ordering, collections::BTreeSet};
 
 use kingtide_base::{FileId, KeyOrder};
 
-use crate::shape::{MergeInput, MergePlan, Span, TreeShape};
+use crate::shape::{MergeInput, MergePlan, Reservation, Span, TreeShape};
 
 /// How far from the bound to 1 work begins and ends.
 const BEGINS_AT: f64 = 0.2;
@@ -170,9 +170,10 @@ fn choose_files(shape: &ValueShape, goal: f64, chosen: &mut BTreeSet<FileId>) {
 /// it is busy, on level 1 (where it may lie over others) or not there.
 #[must_use]
 pub fn rewrite_table(shape: &TreeShape, file: FileId) -> Option<MergePlan> {
-    let level = (2..=shape.levels.len()).find(|level| {
-        let mut tables = shape.level(*level).iter();
-        tables.any(|table| table.file == file && !table.busy)
+    let (level, table) = (2..=shape.levels.len()).find_map(|level| {
+        let mut tables = shape.level(level).iter();
+        let found = tables.find(|table| table.file == file && !table.busy);
+        Some((level, found?))
     })?;
     Some(MergePlan {
         inputs: vec![MergeInput { level, file }],
@@ -181,6 +182,13 @@ pub fn rewrite_table(shape: &TreeShape, file: FileId) -> Option<MergePlan> {
         is_bottom: false,
         output_table_bytes: u64::MAX,
         moves_only: false,
+        cuts: Vec::new(),
+        reservation: Reservation {
+            smallest: table.smallest.clone(),
+            largest: table.largest.clone(),
+            from_level: level,
+            to_level: level,
+        },
     })
 }
 

@@ -14,6 +14,7 @@ use std::{
 use indicatif::{ProgressBar, ProgressStyle};
 use kingtide_testkit::{Checked, Violation, runner};
 
+use kingtide_base::planted::{Bug, plant};
 use kingtide_sim::{
     clients::Cuts,
     plan::{Plan, Scenario, level_of},
@@ -33,7 +34,20 @@ pub fn run(arguments: Arguments) -> ExitCode {
     let jobs = arguments
         .jobs
         .unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
-    let outcome = match arguments.command {
+    if let Some(name) = &arguments.plant {
+        let bug = Bug::ALL.iter().find(|bug| bug.name() == name);
+        let Some(bug) = bug else {
+            let names: Vec<&str> = Bug::ALL.iter().map(|bug| bug.name()).collect();
+            let names = names.join(", ");
+            return exit_code(Err(format!("no bug is called {name:?}: there are {names}")));
+        };
+        plant(Some(*bug));
+    }
+    exit_code(run_command(arguments.command, jobs))
+}
+
+fn run_command(command: Command, jobs: usize) -> Answer {
+    match command {
         Command::Run {
             seed,
             seeds,
@@ -87,8 +101,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
             };
             campaign.run_checked(jobs).map(drop)
         }),
-    };
-    exit_code(outcome)
+    }
 }
 
 fn exit_code(outcome: Answer) -> ExitCode {

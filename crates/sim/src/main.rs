@@ -20,6 +20,9 @@ struct Arguments {
     /// Simulations at the same time [default: one per core]
     #[arg(long, global = true)]
     jobs: Option<usize>,
+    /// Run with one of the zoo's bugs, to see what happens
+    #[arg(long, global = true, value_name = "BUG")]
+    plant: Option<String>,
     #[command(subcommand)]
     command: Command,
 }

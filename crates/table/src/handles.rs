@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use kingtide_base::{FileId, StorageError, StorageResult};
 use kingtide_env::sync::Mutex;
 use kingtide_env::sync::atomic::{AtomicBool, Ordering};
@@ -44,6 +44,19 @@ struct Slot<H> {
     handle: Arc<H>,
     /// Relaxed: tells the clock that the handle was used, and publishes nothing.
     is_marked: AtomicBool,
+}
+
+/// Open handles of one moment, looked up without further cost for each.
+#[derive(Debug)]
+pub struct View<H>(Guard<Arc<Vec<Arc<Slot<H>>>>>);
+
+impl<H> View<H> {
+    /// The handle of `file`, if it is among them.
+    pub fn get(&self, file: FileId) -> Option<&H> {
+        let slot = find(&self.0, file)?;
+        slot.mark();
+        Some(&slot.handle)
+    }
 }
 
 impl<H> Slot<H> {
@@ -94,11 +107,9 @@ impl<H> Handles<H> {
         Ok(work(&handle))
     }
 
-    /// Shows the handle of `file` to `look`, if it is open.
-    pub fn peek(&self, file: FileId, look: impl FnOnce(&H)) {
-        if let Some(slot) = find(&self.open.load(), file) {
-            look(&slot.handle);
-        }
+    /// The handles that are open now. While it lives, those in it stay open.
+    pub fn view(&self) -> View<H> {
+        View(self.open.load())
     }
 
     fn open_new(&self, file: FileId, open: impl Fn() -> StorageResult<H>) -> StorageResult<Arc<H>> {

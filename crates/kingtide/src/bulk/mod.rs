@@ -13,7 +13,6 @@
 //! It does not call commit hooks, and it is not a transaction: nothing of it can be read before it is installed.
 
 mod install;
-mod place;
 
 use std::{cmp::Ordering, sync::Arc};
 

@@ -6,9 +6,58 @@
 
 use std::sync::Arc;
 
-use kingtide_base::SeqNo;
+use kingtide_base::{Fragment, KeyOrder, SeqNo, is_before_end};
 
 use crate::{family::Family, files::Files, version::Version};
+
+/// Where older versions than those of a pass may lie outside of it, told from the ranges of tables alone. A key in none of
+/// them is at the bottom. Merges that run meanwhile only move what is there, within these ranges.
+#[derive(Clone, Debug)]
+pub(crate) enum Below {
+    /// Nothing is known.
+    Anywhere,
+    /// Within these ranges, ascending and apart; both ends belong to them.
+    In(Arc<[(Vec<u8>, Vec<u8>)]>),
+}
+
+impl Below {
+    /// The tables under `level` of `version`; all tables for 0.
+    pub(crate) fn levels(version: &Version, level: u8, order: &KeyOrder) -> Self {
+        let below = version.tables().filter(|(of, _)| *of > level);
+        let mut tables: Vec<_> = below.map(|(_, table)| table).collect();
+        tables.sort_by(|left, right| order.compare(&left.smallest, &right.smallest));
+        let mut ranges: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        for table in tables {
+            match ranges.last_mut() {
+                Some((_, end)) if order.compare(&table.smallest, end).is_le() => {
+                    if order.compare(&table.largest, end).is_gt() {
+                        end.clone_from(&table.largest);
+                    }
+                }
+                _ => ranges.push((table.smallest.clone(), table.largest.clone())),
+            }
+        }
+        Self::In(ranges.into())
+    }
+
+    /// True when an older version of `key` may lie there.
+    pub(crate) fn holds(&self, order: &KeyOrder, key: &[u8]) -> bool {
+        let Self::In(ranges) = self else { return true };
+        let next = ranges.partition_point(|(_, end)| order.compare(end, key).is_lt());
+        ranges
+            .get(next)
+            .is_some_and(|(start, _)| order.compare(start, key).is_le())
+    }
+
+    /// True when an older version of a key in the range of `fragment` may lie there.
+    pub(crate) fn meets(&self, order: &KeyOrder, fragment: &Fragment) -> bool {
+        let Self::In(ranges) = self else { return true };
+        let next = ranges.partition_point(|(_, end)| order.compare(end, &fragment.start).is_lt());
+        ranges
+            .get(next)
+            .is_some_and(|(start, _)| is_before_end(order, start, &fragment.end))
+    }
+}
 
 /// Answers for a key whether an older version of it may exist outside of the pass.
 pub(crate) type ExistsBelow = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;

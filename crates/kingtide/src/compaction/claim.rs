@@ -13,7 +13,7 @@ use crate::{
     engine::{Engine, Watch},
     error::{Error, ErrorKind, Result},
     events::Event,
-    family::Family,
+    family::{Family, HoldId},
     version::Version,
 };
 
@@ -35,6 +35,7 @@ pub(crate) enum Wanted<'a> {
 /// Tables that are reserved for one merge; free again when dropped.
 pub(super) struct Claim<'a> {
     family: &'a Family,
+    hold: HoldId,
     pub(super) plan: MergePlan,
     /// The tables that the plan was made of.
     pub(super) version: Arc<Version>,
@@ -44,7 +45,7 @@ pub(super) struct Claim<'a> {
 
 impl<'a> Claim<'a> {
     pub(super) fn take(family: &'a Family, wanted: Wanted<'_>) -> Result<Option<Self>> {
-        let mut busy = family.busy_tables.lock();
+        let mut busy = family.busy.lock();
         let version = Arc::clone(&family.load().version);
         let shape = shape_of(&version, &busy);
         let options = policy_options(family);
@@ -74,9 +75,11 @@ impl<'a> Claim<'a> {
                 })?;
             inputs.push((level, Arc::clone(table)));
         }
-        busy.extend(plan.inputs.iter().map(|input| input.file));
+        let files = plan.inputs.iter().map(|input| input.file);
+        let hold = busy.hold(files.collect(), plan.reservation.clone());
         Ok(Some(Self {
             family,
+            hold,
             plan,
             version,
             inputs,
@@ -101,7 +104,6 @@ impl<'a> Claim<'a> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        let is_mine = |file: &FileId| self.inputs.iter().any(|(_, table)| table.file == *file);
-        self.family.busy_tables.lock().retain(|file| !is_mine(file));
+        self.family.busy.lock().release(self.hold);
     }
 }

@@ -14,7 +14,8 @@
 //! 1. A version beyond the last boundary is kept: snapshots yet to be taken may fall anywhere behind it.
 //! 2. A version with a newer one in its stripe is dropped.
 //! 3. An expired put, once it is expired for the clock of the oldest live snapshot and so for all, is a tombstone.
-//! 4. A tombstone in the lowest stripe of a merge into the bottom hides only what rule 2 drops, or nothing: dropped.
+//! 4. A tombstone in the lowest stripe hides only what rule 2 drops, or nothing, in a merge into the bottom and wherever
+//!    no table below has keys around its own ([`Below`]): dropped.
 //! 5. A single delete in the lowest stripe is dropped, together with the put that rule 2 drops, if no older version of
 //!    its key exists below ([`exists_below`](super::below::exists_below)): it hides nothing, as in rule 4. Otherwise it
 //!    is a tombstone like any other. So the pair vanishes in any pass, and an older version can never come back, however
@@ -22,7 +23,7 @@
 //!    passes dropped under a put.
 //! 6. Every other tombstone is kept, because it may hide a version below; an expired put is rewritten as one.
 //! 7. A version with a newer range delete over its key in its stripe is dropped. Of the range deletes over a key the
-//!    newest of each stripe is kept, but the one of the lowest stripe of a merge into the bottom.
+//!    newest of each stripe is kept, but the one of the lowest stripe where it lies over no table below.
 //!
 //! Rules 4 and 5 stop at the lowest stripe although a pair above it is seen by nobody either: a transaction that reads at
 //! an older snapshot must still find, when it commits, that the key was written since.
@@ -40,7 +41,10 @@ use kingtide_base::{
     planted::{self, Bug},
 };
 
-use super::{below::ExistsBelow, tally::Dropped};
+use super::{
+    below::{Below, ExistsBelow},
+    tally::Dropped,
+};
 use crate::{
     family::DroppedVersions,
     read::iter::{RangeFinder, mvcc::is_expired},
@@ -65,6 +69,8 @@ pub(crate) struct VersionFilter {
     boundaries: Vec<SeqNo>,
     is_bottom: bool,
     now_for_expiry: i64,
+    /// Where older versions may lie outside of the pass.
+    below: Below,
     /// Asked for single deletes; `None`: any key may exist below.
     exists_below: Option<ExistsBelow>,
     /// The key of the last version; counts only while `stripe` is set.
@@ -95,6 +101,7 @@ impl VersionFilter {
             boundaries,
             is_bottom,
             now_for_expiry,
+            below: Below::Anywhere,
             exists_below: None,
             key: Vec::new(),
             stripe: None,
@@ -116,6 +123,7 @@ impl VersionFilter {
             boundaries: self.boundaries.clone(),
             is_bottom: self.is_bottom,
             now_for_expiry: self.now_for_expiry,
+            below: self.below.clone(),
             exists_below: self.exists_below.clone(),
             key: Vec::new(),
             stripe: None,
@@ -154,8 +162,9 @@ impl VersionFilter {
         if planted::is(Bug::RangeDeleteForgotten) {
             return Fragments::default();
         }
-        self.ranges.retain(&self.order, |_, sequence| {
-            !self.is_bottom
+        self.ranges.retain(&self.order, |fragment, sequence| {
+            let hides = !self.is_bottom && self.below.meets(&self.order, fragment);
+            hides
                 || self
                     .boundaries
                     .first()
@@ -190,6 +199,12 @@ impl VersionFilter {
         let boundary = self.boundaries.get(stripe);
         let mut alike = newer.filter(|number| boundary.is_some_and(|bound| number <= bound));
         alike.next().is_some()
+    }
+
+    /// The same filter, which knows where older versions may lie outside of the pass. Elsewhere is the bottom.
+    pub(crate) fn with_below(mut self, below: Below) -> Self {
+        self.below = below;
+        self
     }
 
     /// The same filter, which can tell whether a key exists outside of the pass, in an older version.
@@ -229,6 +244,7 @@ impl VersionFilter {
         let hides_nothing = (is_tombstone || is_expired)
             && stripe == 0
             && (self.is_bottom
+                || !self.below.holds(&self.order, key)
                 || self.is_alone(key, kind)
                 || (planted::is(Bug::TombstoneDroppedEarly) && is_tombstone)
                 || (planted::is(Bug::ExpiredUncovers) && is_expired));

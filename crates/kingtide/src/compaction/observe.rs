@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use kingtide_base::{FileId, limits};
+use kingtide_base::limits;
 use kingtide_format::TableMeta;
 use kingtide_policy::{PolicyOptions, TableShape, TreeShape, pick_merge};
 
-use crate::{family::Family, version::Version};
+use crate::{
+    family::{Busy, Family},
+    version::Version,
+};
 
 /// The size at which merges close a table.
 const TABLE_BYTES_TARGET: u64 = 32 << 20;
@@ -16,7 +19,7 @@ const RANGE_DELETE_WEIGHT: u64 = 1024;
 /// True when the policy wants a merge of `family`.
 pub(crate) fn wants_merge(family: &Family) -> bool {
     let version = Arc::clone(&family.load().version);
-    let busy = family.busy_tables.lock();
+    let busy = family.busy.lock();
     pick_merge(
         &shape_of(&version, &busy),
         &policy_options(family),
@@ -25,8 +28,8 @@ pub(crate) fn wants_merge(family: &Family) -> bool {
     .is_some()
 }
 
-/// The tables of `version`; those in `busy` are used by running merges.
-pub(super) fn shape_of(version: &Version, busy: &[FileId]) -> TreeShape {
+/// The tables of `version`; `busy` is what running merges hold.
+pub(super) fn shape_of(version: &Version, busy: &Busy) -> TreeShape {
     let shape = |table: &Arc<TableMeta>| TableShape {
         file: table.file,
         bytes: table.file_bytes,
@@ -34,7 +37,8 @@ pub(super) fn shape_of(version: &Version, busy: &[FileId]) -> TreeShape {
         tombstones: weighed(table, table.tombstones),
         smallest: table.smallest.clone(),
         largest: table.largest.clone(),
-        busy: busy.contains(&table.file),
+        busy: busy.is_busy(table.file),
+        is_overdue: false,
     };
     let mut levels: Vec<Vec<TableShape>> = version
         .levels()
@@ -44,7 +48,10 @@ pub(super) fn shape_of(version: &Version, busy: &[FileId]) -> TreeShape {
     if let Some(first) = levels.first_mut() {
         first.reverse();
     }
-    TreeShape { levels }
+    TreeShape {
+        levels,
+        reserved: busy.reservations().cloned().collect(),
+    }
 }
 
 /// A count of `table` with its range deletes, each of which stands for many tombstones.
@@ -53,12 +60,12 @@ fn weighed(table: &TableMeta, count: u64) -> u64 {
 }
 
 /// A level of a plan as versions number it. Plans stay below the most levels there can be.
-pub(super) fn level_number(level: usize) -> u8 {
+pub(crate) fn level_number(level: usize) -> u8 {
     level.min(limits::LEVELS_MAX) as u8
 }
 
 /// The settings of `family` that the policy follows.
-pub(super) fn policy_options(family: &Family) -> PolicyOptions {
+pub(crate) fn policy_options(family: &Family) -> PolicyOptions {
     let options = family.options();
     PolicyOptions {
         level_size_ratio: options.level_size_ratio,
@@ -68,5 +75,6 @@ pub(super) fn policy_options(family: &Family) -> PolicyOptions {
         tombstone_density_trigger: options.tombstone_density_trigger,
         tombstone_density_entries_min: options.tombstone_density_entries_min,
         table_bytes_target: TABLE_BYTES_TARGET,
+        dividing_level_offset: options.dividing_level_offset,
     }
 }

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{below::exists_below, claim::Claim, inputs::Inputs};
+use super::{
+    below::{Below, exists_below},
+    claim::Claim,
+    inputs::Inputs,
+};
 use crate::{
     engine::Engine,
     error::Result,
@@ -12,6 +16,7 @@ use crate::{
     output::{
         Output,
         crew::Urgency,
+        cuts::Cuts,
         parts::{Pass, part_bytes_min, parts_max, run},
     },
 };
@@ -83,7 +88,9 @@ fn write(
     let target_level = claim.target_level();
     let version = Arc::clone(&claim.version);
     let below = exists_below(&engine.files, family, version, target_level);
-    let mut filter = version_filter(engine, &family.order, claim.plan.is_bottom).with_lookup(below);
+    let mut filter = version_filter(engine, &family.order, claim.plan.is_bottom)
+        .with_lookup(below)
+        .with_below(Below::levels(&claim.version, target_level, &family.order));
     let inputs = Inputs {
         files: Arc::clone(&engine.files),
         family: Arc::clone(family),
@@ -100,6 +107,7 @@ fn write(
         family: Arc::clone(family),
         urgency,
         table_bytes_max: claim.plan.output_table_bytes,
+        table_ends: Cuts::at(claim.plan.cuts.clone()),
         cuts: inputs.cuts(parts_max(engine, urgency), part_bytes_min())?,
         expected: inputs.expected(&filter),
         filter,

@@ -8,7 +8,7 @@ use kingtide_base::{
 };
 use kingtide_format::{Edit, TableMeta};
 
-use super::{Engine, ManifestSlot};
+use super::{Engine, ManifestSlot, place::Places};
 use crate::{
     error::{Error, ErrorKind, Result},
     family::Family,
@@ -44,7 +44,8 @@ impl ManifestSlot {
 }
 
 impl Engine {
-    /// Puts the flush of `memory` in place: its tables on level 1, the memtable gone, the log's start moved.
+    /// Puts the flush of `memory` in place: its tables [as deep as they may go](super::place), the memtable gone, the log's
+    /// start moved.
     ///
     /// # Errors
     /// As [`ManifestSlot::append`]; `NotFound` when the family was dropped meanwhile. Nothing is installed then.
@@ -81,11 +82,13 @@ impl Engine {
                 .iter()
                 .map(|file| Edit::AddValueFile(*file)),
         );
-        edits.extend(add_tables(family, 1, output));
+        let places = Places::find(family, &output.tables);
+        edits.extend(add_tables(family, places.levels(), output));
         manifest.append(&edits)?;
         self.swap_version(family, Some(memory), shared(output), |version, added| {
-            version.apply(&at_level(1, added), &[], &[])
+            version.apply(&at_levels(places.levels(), added), &[], &[])
         })?;
+        drop(places);
         drop(manifest);
         self.retire_log(needed.segment);
         family.counters.note_flush(output.bytes());
@@ -126,14 +129,15 @@ impl Engine {
                 .iter()
                 .map(|file| Edit::AddValueFile(*file)),
         );
-        edits.extend(add_tables(family, target_level, output));
+        let levels = vec![target_level; output.tables.len()];
+        edits.extend(add_tables(family, &levels, output));
         manifest.append(&edits)?;
         let removed: Vec<_> = inputs
             .iter()
             .map(|(level, table)| (*level, table.file))
             .collect();
         self.swap_version(family, None, shared(output), |version, added| {
-            version.apply(&at_level(target_level, added), &removed, &[])
+            version.apply(&at_levels(&levels, added), &removed, &[])
         })?;
         drop(manifest);
         for (_, table) in inputs {
@@ -247,11 +251,13 @@ impl Engine {
     }
 }
 
-fn add_tables(family: &Family, level: u8, output: &Output) -> impl Iterator<Item = Edit> {
+/// `levels`: of each table.
+fn add_tables(family: &Family, levels: &[u8], output: &Output) -> impl Iterator<Item = Edit> {
     let family = family.id;
-    output.tables.iter().map(move |meta| Edit::AddTable {
+    let tables = levels.iter().zip(&output.tables);
+    tables.map(move |(level, meta)| Edit::AddTable {
         family,
-        level,
+        level: *level,
         meta: meta.clone(),
     })
 }
@@ -264,9 +270,7 @@ fn shared(output: &Output) -> Vec<Arc<TableMeta>> {
         .collect()
 }
 
-fn at_level(level: u8, tables: &[Arc<TableMeta>]) -> Vec<(u8, Arc<TableMeta>)> {
-    tables
-        .iter()
-        .map(|table| (level, Arc::clone(table)))
-        .collect()
+fn at_levels(levels: &[u8], tables: &[Arc<TableMeta>]) -> Vec<(u8, Arc<TableMeta>)> {
+    let tables = tables.iter().map(Arc::clone);
+    levels.iter().copied().zip(tables).collect()
 }

@@ -4,6 +4,7 @@
 mod doubt;
 mod extent;
 mod install;
+pub(crate) mod place;
 mod shrink;
 mod unpin;
 mod watch;

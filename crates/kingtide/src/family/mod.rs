@@ -3,6 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `hook` | commit hooks: tickets, turns, calls |
+//! | `busy` | what running merges and installations hold |
 //! | `config` | settings: validation, and the text pairs in which they are stored |
 //! | `counters` | what was done to a family, for statistics |
 //! | `registry` | families by name and by id |
@@ -11,6 +12,7 @@
 //! | `super_version` | what readers of a family see: memtables and tables, swapped as a whole |
 //! | `testing` | families without a database, for tests |
 
+mod busy;
 mod config;
 mod counters;
 mod deferred;
@@ -29,6 +31,7 @@ use kingtide_env::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+pub(crate) use busy::{Busy, HoldId};
 pub(crate) use config::{decode_options, encode_options, validate_name, validate_options};
 pub(crate) use counters::{CommitSizes, FamilyCounters, FamilyTotals};
 pub use dropped::DroppedVersions;
@@ -74,8 +77,8 @@ pub(crate) struct Family {
     is_deferred: AtomicBool,
     /// What it waits with meanwhile.
     deferred: Mutex<Option<Deferred>>,
-    /// Tables that a running merge reads; their ids.
-    pub(crate) busy_tables: Mutex<Vec<kingtide_base::FileId>>,
+    /// What running merges and installations hold.
+    pub(crate) busy: Mutex<Busy>,
     /// Value files that are being emptied, see `vlog`.
     emptied: ArcSwap<BTreeSet<kingtide_base::FileId>>,
     /// Held by whoever puts another memtable in the place of a full one.
@@ -121,7 +124,7 @@ impl Family {
             dropped: AtomicBool::new(false),
             is_deferred: AtomicBool::new(false),
             deferred: Mutex::new(None),
-            busy_tables: Mutex::new(Vec::new()),
+            busy: Mutex::default(),
             emptied: ArcSwap::default(),
             rotating: Mutex::new(()),
             settled: Mutex::new(None),

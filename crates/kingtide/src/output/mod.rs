@@ -9,7 +9,7 @@
 //! 1. Every version passes the drop rule ([`VersionFilter`]).
 //! 2. Long values that are still inline go to a value file; pointers are carried over as they are, except into files that
 //!    are being emptied, whose values are copied.
-//! 3. A table is closed when it has reached its size, never between two versions of one key.
+//! 3. A table is closed when it has reached its size, and at [cuts], never between two versions of one key.
 //! 4. Range deletes that are kept are cut where the tables end, and go into the tables' properties. When there is nothing
 //!    else, they make a table of their own.
 //! 5. The files, then the directories, are synced. Only then may a manifest edit name them.
@@ -17,6 +17,7 @@
 //! When anything fails, the files made so far are removed: nobody has been told of them.
 
 pub(crate) mod crew;
+pub(crate) mod cuts;
 pub(crate) mod parts;
 mod push;
 pub(crate) mod rate;
@@ -24,13 +25,14 @@ pub(crate) mod rate;
 use std::{collections::BTreeSet, sync::Arc};
 
 use kingtide_base::{
-    Cursor, EntryKind, EntryRef, FileId, Fragments, StorageResult, ValuePointer, ValueRef,
+    Cursor, EntryKind, EntryRef, FileId, Fragments, SeqNo, StorageResult, ValuePointer, ValueRef,
     is_before_end,
     planted::{self, Bug},
 };
 use kingtide_format::{CodecId, TableMeta, ValueFileMeta};
-use kingtide_table::{TableBuilder, TableSettings, ValueLogBuilder};
+use kingtide_table::{TableBuilder, TableSettings, ValueLogBuilder, ValueReadAhead};
 
+use self::cuts::{Cuts, Cutter};
 use crate::{
     compaction::{
         filter::{Decision, VersionFilter},
@@ -107,6 +109,7 @@ pub(crate) struct TableWriter<'a> {
     options: Arc<FamilyOptions>,
     /// Value files whose values are copied.
     emptied: Arc<BTreeSet<FileId>>,
+    ahead: ValueReadAhead,
     table_bytes_max: u64,
     table: Option<TableBuilder>,
     values: Option<ValueLogBuilder>,
@@ -119,6 +122,7 @@ pub(crate) struct TableWriter<'a> {
     pace: Option<&'a dyn Pace>,
     /// Bytes written at the last checkpoint.
     bytes_told: u64,
+    cutter: Cutter,
 }
 
 /// Keys from the first (`None`: the first there is) to before the second (empty: to the end).
@@ -132,6 +136,7 @@ impl<'a> TableWriter<'a> {
             family,
             options: Arc::clone(&family.options()),
             emptied: family.emptied(),
+            ahead: ValueReadAhead::default(),
             table_bytes_max,
             table: None,
             values: None,
@@ -142,7 +147,14 @@ impl<'a> TableWriter<'a> {
             part: None,
             pace: None,
             bytes_told: 0,
+            cutter: Cutter::default(),
         }
+    }
+
+    /// The same writer, whose tables also end at `cuts`.
+    pub(crate) fn with_cuts(mut self, cuts: Cuts) -> Self {
+        self.cutter = Cutter::new(cuts);
+        self
     }
 
     /// The same writer, for a part of a pass: it writes only the keys of `range`, which `filter` must be for too, and
@@ -242,7 +254,7 @@ impl<'a> TableWriter<'a> {
                 return Ok(0);
             }
             Decision::Keep => {
-                self.start_key(cursor.key())?;
+                self.start_key(cursor.key(), sequence)?;
                 EntryRef {
                     key: &[],
                     sequence,
@@ -252,7 +264,7 @@ impl<'a> TableWriter<'a> {
                 }
             }
             Decision::KeepAsDelete => {
-                self.start_key(cursor.key())?;
+                self.start_key(cursor.key(), sequence)?;
                 EntryRef {
                     key: &[],
                     sequence,
@@ -286,17 +298,25 @@ impl<'a> TableWriter<'a> {
         !is_cancelled()
     }
 
-    /// Notes the key of the next entry; between two keys, a full table is closed.
-    fn start_key(&mut self, key: &[u8]) -> StorageResult<()> {
+    /// Notes the key of the next entry, whose newest version has the number `sequence`; between two keys, a table is
+    /// closed that is full or ends here.
+    fn start_key(&mut self, key: &[u8], sequence: SeqNo) -> StorageResult<()> {
         if self.table.is_some() && self.key == key {
             return Ok(());
         }
-        let is_full = self
-            .table
-            .as_ref()
-            .is_some_and(|table| table.file_bytes_estimate() >= self.table_bytes_max);
-        if is_full && self.family.order.compare(&self.key, key).is_ne() {
-            self.close_table(Some(key))?;
+        let order = &self.family.order;
+        match &self.table {
+            Some(_) if order.compare(&self.key, key).is_eq() => {}
+            Some(table) => {
+                let bytes = table.file_bytes_estimate();
+                let cut = self.cutter.cut(order, (&self.key, key), sequence, bytes);
+                let full = (bytes >= self.table_bytes_max).then_some(key);
+                if let Some(next) = cut.or(full).map(<[u8]>::to_vec) {
+                    self.close_table(Some(&next))?;
+                    self.cutter.begin(&self.family.order, key, sequence);
+                }
+            }
+            None => self.cutter.begin(order, key, sequence),
         }
         self.key.clear();
         self.key.extend_from_slice(key);
@@ -333,10 +353,9 @@ impl<'a> TableWriter<'a> {
     }
 
     /// The value of the key noted last, out of a file that is being emptied.
-    fn copied(&self, pointer: &kingtide_base::ValuePointer) -> StorageResult<Vec<u8>> {
-        let value = self
-            .files
-            .read_value(pointer, &self.key, &self.family.order)?;
+    fn copied(&mut self, pointer: &kingtide_base::ValuePointer) -> StorageResult<Vec<u8>> {
+        let key = self.family.order.identity(&self.key);
+        let value = self.ahead.read(&self.files.values, pointer, &key)?;
         self.family
             .counters
             .note_copied_value(u64::from(pointer.record_bytes));

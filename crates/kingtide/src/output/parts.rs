@@ -19,7 +19,10 @@ use kingtide_env::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use super::{KeyRange, Output, Pace, TableWriter, crew::Urgency, discard_output, sync_directories};
+use super::{
+    KeyRange, Output, Pace, TableWriter, crew::Urgency, cuts::Cuts, discard_output,
+    sync_directories,
+};
 use crate::{
     compaction::{filter::VersionFilter, tally::Expected},
     engine::Engine,
@@ -62,6 +65,8 @@ pub(crate) struct Pass {
     pub(crate) urgency: Urgency,
     /// As for [`TableWriter::new`].
     pub(crate) table_bytes_max: u64,
+    /// Where tables end besides.
+    pub(crate) table_ends: Cuts,
     /// Decides for the whole of it; has decided nothing yet.
     pub(crate) filter: VersionFilter,
     pub(crate) sources: OpenSources,
@@ -254,7 +259,8 @@ fn write_part(
     let range: KeyRange = (from.cloned(), to);
     let mut filter = pass.filter.for_part(range.0.as_deref(), &range.1);
     let mut cursor = (pass.sources)(&filter)?;
-    let writer = TableWriter::new(&pass.files, &pass.family, pass.table_bytes_max);
+    let writer = TableWriter::new(&pass.files, &pass.family, pass.table_bytes_max)
+        .with_cuts(pass.table_ends.clone());
     let writer = writer.for_part(range).with_pace(pace);
     Ok(writer.write(&mut *cursor, &mut filter, is_cancelled)?)
 }

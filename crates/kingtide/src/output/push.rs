@@ -11,7 +11,7 @@ impl TableWriter<'_> {
     /// # Errors
     /// What writing answers.
     pub(crate) fn push(&mut self, entry: EntryRef<'_>) -> StorageResult<()> {
-        self.start_key(entry.key)?;
+        self.start_key(entry.key, entry.sequence)?;
         self.add(entry)
     }
 

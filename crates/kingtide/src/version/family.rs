@@ -193,6 +193,23 @@ impl Version {
             .flat_map(move |level| level.for_key(&self.order, key))
     }
 
+    /// True when a table of `level` has keys between the first and the last of `keys`, both included. The excluded end of a
+    /// table's range deletes counts as held.
+    pub(crate) fn has_between(&self, level: u8, keys: (&[u8], &[u8])) -> bool {
+        self.level(level)
+            .is_some_and(|level| level.has_between(&self.order, keys))
+    }
+
+    /// The tables of all levels whose key range holds `key`, in read order.
+    pub(crate) fn all_tables_for_key<'a>(
+        &'a self,
+        key: &'a [u8],
+    ) -> impl Iterator<Item = &'a Arc<TableMeta>> + use<'a> {
+        self.levels
+            .iter()
+            .flat_map(move |level| level.for_key(&self.order, key))
+    }
+
     /// Sums over one level.
     pub(crate) fn level_totals(&self, number: u8) -> LevelTotals {
         let mut totals = LevelTotals::default();

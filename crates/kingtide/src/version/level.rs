@@ -171,6 +171,18 @@ impl Level {
         })
     }
 
+    /// See [`Version::has_between`](super::Version::has_between).
+    pub(super) fn has_between(&self, order: &KeyOrder, (first, last): (&[u8], &[u8])) -> bool {
+        let is_before = |table: &TableMeta| order.compare(&table.largest, first).is_lt();
+        let is_behind = |table: &TableMeta| order.compare(&table.smallest, last).is_gt();
+        if self.may_overlap {
+            let mut tables = self.tables.iter();
+            return tables.any(|table| !is_before(table) && !is_behind(table));
+        }
+        let next = self.tables.partition_point(|table| is_before(table));
+        self.tables.get(next).is_some_and(|table| !is_behind(table))
+    }
+
     /// Adds the tables of this level to `totals`.
     pub(super) fn add_to(&self, totals: &mut LevelTotals) {
         for table in &self.tables {

@@ -1,0 +1,133 @@
+//! Where the tables of a pass end, other than for their size.
+//!
+//! 1. *At given keys*: those of a merge plan, so that tables of neighbouring levels end together.
+//! 2. *Where the keys pass over a whole table that is there.* The parts before and behind it then do not overlap it, and
+//!    may go below it.
+//! 3. *Where an ascending load ends*: several writers, each of which commits ascending keys of its own range, make a
+//!    memtable whose commits ascend with the keys, and fall back at the end of each range. The next flush goes on behind
+//!    each end. Tables that end there never overlap, so none of them is ever merged; a table over several ranges would
+//!    overlap all that is written later. This looks at sequence numbers alone, and so holds for every order of keys.
+//!
+//! 2 and 3 leave no table behind that is smaller than [`CUT_BYTES_MIN`], so that they never make many small ones. They are
+//! for flushes. Not decided here: where tables go; that is `engine/place`.
+
+use std::sync::Arc;
+
+use kingtide_base::{KeyOrder, SeqNo};
+use kingtide_format::TableMeta;
+
+use crate::version::Version;
+
+/// A table is not cut before it has so many bytes, but at given keys.
+pub(crate) const CUT_BYTES_MIN: u64 = 256 << 10;
+
+/// Where tables end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cuts {
+    /// Ascending.
+    keys: Arc<[Vec<u8>]>,
+    /// The smallest and the largest key of the tables that are there, by the smallest.
+    islands: Arc<[(Vec<u8>, Vec<u8>)]>,
+    follows_commits: bool,
+}
+
+impl Cuts {
+    /// Tables end before each of `keys`, which ascend.
+    pub(crate) fn at(keys: Vec<Vec<u8>>) -> Self {
+        Self {
+            keys: keys.into(),
+            ..Self::default()
+        }
+    }
+
+    /// For a flush beside the tables of `version`.
+    pub(crate) fn around(version: &Version, order: &KeyOrder) -> Self {
+        let keys = |table: &TableMeta| (table.smallest.clone(), table.largest.clone());
+        let mut islands: Vec<_> = version.tables().map(|(_, table)| keys(table)).collect();
+        islands.sort_by(|left, right| order.compare(&left.0, &right.0));
+        Self {
+            keys: Arc::default(),
+            islands: islands.into(),
+            follows_commits: true,
+        }
+    }
+}
+
+/// Walks along the keys of a pass and tells where tables end.
+#[derive(Debug, Default)]
+pub(super) struct Cutter {
+    cuts: Cuts,
+    next_key: usize,
+    next_island: usize,
+    /// The newest commit of the key before.
+    last_sequence: SeqNo,
+    /// Bytes of the table where the commits last fell back.
+    run_start: u64,
+}
+
+impl Cutter {
+    pub(super) fn new(cuts: Cuts) -> Self {
+        Self {
+            cuts,
+            ..Self::default()
+        }
+    }
+
+    /// Notes the first key of a table.
+    pub(super) fn begin(&mut self, order: &KeyOrder, first: &[u8], sequence: SeqNo) {
+        self.run_start = 0;
+        self.last_sequence = sequence;
+        self.pass_keys(order, first);
+    }
+
+    /// The cut between the keys `last` and `next`, whose newest version has the number `sequence`, of a table that has so
+    /// many bytes so far: the first key that is behind the table's end. `None`: no cut.
+    pub(super) fn cut<'a>(
+        &'a mut self,
+        order: &KeyOrder,
+        (last, next): (&[u8], &'a [u8]),
+        sequence: SeqNo,
+        bytes: u64,
+    ) -> Option<&'a [u8]> {
+        let is_back = self.cuts.follows_commits && sequence < self.last_sequence;
+        self.last_sequence = sequence;
+        let run_bytes = bytes.saturating_sub(self.run_start);
+        if is_back {
+            self.run_start = bytes;
+        }
+        let jumps = self.jumps(order, last, next);
+        if let Some(key) = self.pass_keys(order, next) {
+            return Some(&self.cuts.keys[key]);
+        }
+        let is_end = (is_back && run_bytes >= CUT_BYTES_MIN) || (jumps && bytes >= CUT_BYTES_MIN);
+        is_end.then_some(next)
+    }
+
+    /// Goes on behind the given keys up to `next`; answers the index of the last one passed.
+    fn pass_keys(&mut self, order: &KeyOrder, next: &[u8]) -> Option<usize> {
+        let mut passed = None;
+        while let Some(key) = self.cuts.keys.get(self.next_key)
+            && order.compare(key, next).is_le()
+        {
+            passed = Some(self.next_key);
+            self.next_key += 1;
+        }
+        passed
+    }
+
+    /// True when a table lies between `last` and `next`, as a whole.
+    fn jumps(&mut self, order: &KeyOrder, last: &[u8], next: &[u8]) -> bool {
+        let mut jumps = false;
+        while let Some((smallest, largest)) = self.cuts.islands.get(self.next_island)
+            && order.compare(smallest, next).is_lt()
+        {
+            jumps |= order.compare(smallest, last).is_gt() && order.compare(largest, next).is_lt();
+            self.next_island += 1;
+        }
+        jumps
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
