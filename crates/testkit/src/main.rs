@@ -15,7 +15,7 @@ use std::{
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use kingtide_testkit::{
-    Checked, Violation, damage, history, kill, real_data,
+    Checked, Violation, damage, history, kill, real_data, repair,
     runner::{self, Report},
     script,
 };
@@ -73,6 +73,12 @@ enum Proof {
         /// Bytes between two damages
         #[arg(long, default_value_t = 1)]
         stride: u64,
+    },
+    /// Damaged databases repaired
+    Repair {
+        /// Bytes between two damages
+        #[arg(long, default_value_t = 1)]
+        stride: usize,
     },
     /// A package index imported by a program that is killed half way
     RealData {
@@ -132,6 +138,7 @@ fn run(proof: Proof, threads: usize) -> Checked {
         ),
         Proof::KillLoop { rounds, seed } => kill_loop(rounds, seed),
         Proof::Corrupt { stride } => corrupt(stride, threads),
+        Proof::Repair { stride } => repair_proof(stride, threads),
         Proof::RealData {
             input,
             kingtide,
@@ -157,6 +164,7 @@ fn run(proof: Proof, threads: usize) -> Checked {
                 crash_every_io(0..=u64::MAX, 1, 4, threads),
                 kill_loop(200, 1),
                 corrupt(1, threads),
+                repair_proof(17, threads),
                 proof_isolation::run_ci(threads),
             ];
             proofs.into_iter().collect()
@@ -251,6 +259,21 @@ fn corrupt(stride: u64, threads: usize) -> Checked {
         tally.damages, tally.refused, tally.reported, tally.harmless
     );
     finish("corrupt", &report, &text)
+}
+
+fn repair_proof(stride: usize, threads: usize) -> Checked {
+    let specimen = repair::Specimen::build()?;
+    let cases = specimen.cases(stride);
+    let case = |number: u64| &cases[usize::try_from(number).unwrap_or(0)];
+    let item = |number| specimen.check(case(number));
+    let name_of = |number| format!("{} {:?}", case(number).path.display(), case(number).harm);
+    let report = run_items("repair", cases.len() as u64, threads, &item, &name_of);
+    let tally = report.tally;
+    let text = format!(
+        "{} repairs, {} with losses, {} keys affected, {} without a manifest",
+        tally.repairs, tally.with_losses, tally.keys_affected, tally.without_manifest
+    );
+    finish("repair", &report, &text)
 }
 
 fn real_data_proof(settings: &real_data::RealData) -> Checked {

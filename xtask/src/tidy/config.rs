@@ -89,10 +89,10 @@ pub const MODULE_LAYERS: &[&[&str]] = &[
         "vlog",
         "backup",
         "bulk",
-        "repair",
     ],
     &["txn", "background"],
     &["db", "stats", "layout"],
+    &["repair"],
 ];
 
 /// The crates whose code runs inside the simulator: everything they ask of the world goes through `kingtide_env`.

@@ -30,7 +30,7 @@ use kingtide_base::{
     planted::{self, Bug},
 };
 use kingtide_format::{CodecId, TableMeta, ValueFileMeta};
-use kingtide_table::{TableBuilder, TableSettings, ValueLogBuilder};
+use kingtide_table::{TableBuilder, TableSettings, ValueLogBuilder, ValueReadAhead};
 
 use self::cuts::{Cuts, Cutter};
 use crate::{
@@ -109,6 +109,7 @@ pub(crate) struct TableWriter<'a> {
     options: Arc<FamilyOptions>,
     /// Value files whose values are copied.
     emptied: Arc<BTreeSet<FileId>>,
+    ahead: ValueReadAhead,
     table_bytes_max: u64,
     table: Option<TableBuilder>,
     values: Option<ValueLogBuilder>,
@@ -135,6 +136,7 @@ impl<'a> TableWriter<'a> {
             family,
             options: Arc::clone(&family.options()),
             emptied: family.emptied(),
+            ahead: ValueReadAhead::default(),
             table_bytes_max,
             table: None,
             values: None,
@@ -351,10 +353,9 @@ impl<'a> TableWriter<'a> {
     }
 
     /// The value of the key noted last, out of a file that is being emptied.
-    fn copied(&self, pointer: &kingtide_base::ValuePointer) -> StorageResult<Vec<u8>> {
-        let value = self
-            .files
-            .read_value(pointer, &self.key, &self.family.order)?;
+    fn copied(&mut self, pointer: &kingtide_base::ValuePointer) -> StorageResult<Vec<u8>> {
+        let key = self.family.order.identity(&self.key);
+        let value = self.ahead.read(&self.files.values, pointer, &key)?;
         self.family
             .counters
             .note_copied_value(u64::from(pointer.record_bytes));

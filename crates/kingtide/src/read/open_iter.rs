@@ -129,9 +129,6 @@ pub(crate) fn open_iter(parts: IterParts<'_>, point: ReadPoint) -> Result<Iter> 
     )
     .with_bounds(bounds)
     .with_ranges(ranges);
-    let values = FamilyValues {
-        files: Arc::clone(parts.files),
-        order: parts.order.clone(),
-    };
-    Ok(Iter::new(view, Arc::new(values), Box::new(parts.current)))
+    let values = FamilyValues::new(parts.files, parts.order);
+    Ok(Iter::new(view, Box::new(values), Box::new(parts.current)))
 }

@@ -200,6 +200,16 @@ impl Version {
             .is_some_and(|level| level.has_between(&self.order, keys))
     }
 
+    /// The tables of all levels whose key range holds `key`, in read order.
+    pub(crate) fn all_tables_for_key<'a>(
+        &'a self,
+        key: &'a [u8],
+    ) -> impl Iterator<Item = &'a Arc<TableMeta>> + use<'a> {
+        self.levels
+            .iter()
+            .flat_map(move |level| level.for_key(&self.order, key))
+    }
+
     /// Sums over one level.
     pub(crate) fn level_totals(&self, number: u8) -> LevelTotals {
         let mut totals = LevelTotals::default();
