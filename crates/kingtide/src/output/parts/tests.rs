@@ -147,6 +147,13 @@ fn entries(db: &Db, family: &ColumnFamily) -> Vec<(Vec<u8>, Vec<u8>)> {
         .collect()
 }
 
+/// The tables.
+fn tree(family: &ColumnFamily) -> Vec<(u8, FileId)> {
+    let current = family.family.load();
+    let tables = current.version.tables();
+    tables.map(|(level, table)| (level, table.file)).collect()
+}
+
 fn compact(
     db: &Db,
     family: &ColumnFamily,
@@ -163,15 +170,6 @@ fn files_of(env: &MemoryEnv, ending: &str) -> usize {
     of_ending.count()
 }
 
-/// Level and file of every table.
-fn tables_of(family: &ColumnFamily) -> Vec<(u8, FileId)> {
-    let version = Arc::clone(&family.family.load().version);
-    version
-        .tables()
-        .map(|(level, table)| (level, table.file))
-        .collect()
-}
-
 /// Goal: flushes and merges that are cut write exactly the versions and range deletes that one walk writes. Method: the
 /// same random history, with snapshots, range deletes and separated values, flushed and merged to the bottom in one part
 /// and in several, in several orders of keys.
@@ -184,7 +182,7 @@ fn a_merge_in_parts_writes_what_one_walk_writes() {
             let env = MemoryEnv::new(seed);
             let (db, family) = open_ordered(Arc::new(env), threads, 0, comparator);
             let snapshots = fill(&db, &family, seed);
-            let tables = || tables_of(&family).len();
+            let tables = || tree(&family).len();
             let flushed_tables = tables();
             let (mut flushed, _) = contents(&db, &family);
             // Tables of one flush, and of several, come in any order.
@@ -239,7 +237,7 @@ fn a_merge_in_parts_that_fails_leaves_nothing() {
     let _snapshots = fill(&db, &family, 1);
     let before = contents(&db, &family);
     let counts = || (files_of(&memory, ".klog"), files_of(&memory, ".vlog"));
-    let (counted, tables) = (counts(), tables_of(&family));
+    let (counted, tables) = (counts(), tree(&family));
     for (operation, name, which) in operations {
         for nth in which {
             env.fail(Rule {
@@ -253,7 +251,7 @@ fn a_merge_in_parts_that_fails_leaves_nothing() {
             env.clear();
             assert!(outcome.is_err(), "{operation:?} {nth} has nothing to fail");
             assert_eq!(counts(), counted, "{operation:?} {nth}");
-            assert_eq!(tables_of(&family), tables);
+            assert_eq!(tree(&family), tables);
         }
     }
     assert!(before == contents(&db, &family), "something changed");
@@ -268,7 +266,7 @@ fn a_merge_in_parts_is_cancelled_at_any_checkpoint() {
     let (db, family) = open(Arc::new(memory.clone()), 2, 0);
     let _snapshots = fill(&db, &family, 1);
     let counts = (files_of(&memory, ".klog"), files_of(&memory, ".vlog"));
-    let (mut cancelled, tables) = (0, tables_of(&family));
+    let (mut cancelled, tables) = (0, tree(&family));
     for nth in [1, 2, 3, 5, 9, 17, 33, 65, 100_000] {
         let asked = std::cell::Cell::new(0);
         let is_cancelled = || {
@@ -284,7 +282,7 @@ fn a_merge_in_parts_is_cancelled_at_any_checkpoint() {
             counts,
             (files_of(&memory, ".klog"), files_of(&memory, ".vlog"))
         );
-        assert_eq!(tables_of(&family), tables);
+        assert_eq!(tree(&family), tables);
     }
     assert!(cancelled >= 3, "cancelled {cancelled} times");
 }
