@@ -461,6 +461,9 @@ pub(crate) struct BenchOutputs {
     /// Write the table and the remarks as text
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    /// Write a trace of each of Kingtide's runs to this directory, for ui.perfetto.dev
+    #[arg(long, value_name = "DIR")]
+    pub(crate) traces: Option<PathBuf>,
     /// Keep the databases
     #[arg(long)]
     pub(crate) keep: bool,
