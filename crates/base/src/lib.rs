@@ -9,6 +9,7 @@ mod hash;
 mod ids;
 mod kind;
 pub mod limits;
+pub mod planted;
 mod ranges;
 
 pub use coding::{ByteReader, Truncated, write_bytes, write_varint};

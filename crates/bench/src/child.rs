@@ -1,8 +1,9 @@
 //! One run in a process of its own, so that the memory and the caches of two engines never mix.
 //!
 //! The parent starts its own executable with a hidden subcommand, writes the settings as one line of JSON to its
-//! standard input and reads lines of JSON from its standard output: what begins, and at the end the report or why
-//! there is none. Messages that an engine prints go to standard error, which is the parent's.
+//! standard input and reads lines of JSON from its standard output: what happens, each step's report as soon as it is
+//! over, and at the end what is known after closing, or why it did not come to that. Messages that an engine prints go
+//! to standard error, which is the parent's.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -12,7 +13,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BenchError, Result, RunReport, Settings};
+use crate::{BenchError, Event, Open, Result, RunEnd, Settings, engines, run_with};
 
 /// Settings are small; more than this on standard input is not ours.
 const SETTINGS_BYTES_MAX: u64 = 1 << 20;
@@ -20,23 +21,24 @@ const SETTINGS_BYTES_MAX: u64 = 1 << 20;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Message {
-    Phase(String),
-    Report(Box<RunReport>),
+    Event(Event),
+    End(Box<RunEnd>),
     Missing(String),
     Settings(String),
     Failed(String),
 }
 
-/// Runs `settings` in a child: `executable` with the argument `subcommand`, which must call [`serve`].
+/// Runs `settings` in a child: `executable` with the argument `subcommand`, which must call [`serve`] or [`serve_with`].
+/// `on_event` is told what the child tells.
 ///
 /// # Errors
-/// What the child reports, or that it ended without a report.
+/// What the child reports, or that it ended without saying why. Reports of steps that came before have been told.
 pub fn run_in_child(
     executable: &Path,
     subcommand: &str,
     settings: &Settings,
-    on_phase: &mut dyn FnMut(&str),
-) -> Result<RunReport> {
+    on_event: &mut dyn FnMut(Event),
+) -> Result<RunEnd> {
     settings.check()?;
     let child = Command::new(executable)
         .arg(subcommand)
@@ -51,7 +53,7 @@ pub fn run_in_child(
         writeln!(stdin, "{request}").map_err(BenchError::io("write to the benchmark process"))?;
     }
     let outcome = match child.0.stdout.take() {
-        Some(stdout) => listen(BufReader::new(stdout), on_phase),
+        Some(stdout) => listen(BufReader::new(stdout), on_event),
         None => Ok(None),
     };
     let status = child
@@ -77,14 +79,14 @@ impl Drop for Reaped {
     }
 }
 
-fn listen(lines: impl BufRead, on_phase: &mut dyn FnMut(&str)) -> Result<Option<RunReport>> {
+fn listen(lines: impl BufRead, on_event: &mut dyn FnMut(Event)) -> Result<Option<RunEnd>> {
     for line in lines.lines() {
         let line = line.map_err(BenchError::io("read from the benchmark process"))?;
         let message: Message = serde_json::from_str(&line)
             .map_err(|source| BenchError::Child(format!("not a message: {line:?}: {source}")))?;
         match message {
-            Message::Phase(name) => on_phase(&name),
-            Message::Report(report) => return Ok(Some(*report)),
+            Message::Event(event) => on_event(event),
+            Message::End(end) => return Ok(Some(*end)),
             Message::Missing(text) => return Err(BenchError::Missing(text)),
             Message::Settings(text) => return Err(BenchError::Settings(text)),
             Message::Failed(text) => return Err(BenchError::Engine(text)),
@@ -97,7 +99,15 @@ fn listen(lines: impl BufRead, on_phase: &mut dyn FnMut(&str)) -> Result<Option<
 ///
 /// # Errors
 /// When `input` holds no settings or `output` cannot be written; failures of the run itself are messages.
-pub fn serve(input: impl Read, mut output: impl Write) -> Result<()> {
+pub fn serve(input: impl Read, output: impl Write) -> Result<()> {
+    serve_with(engines::open, input, output)
+}
+
+/// As [`serve`], with engines that are opened by `open`.
+///
+/// # Errors
+/// As [`serve`].
+pub fn serve_with(open: Open, input: impl Read, mut output: impl Write) -> Result<()> {
     let mut request = String::new();
     BufReader::new(input.take(SETTINGS_BYTES_MAX))
         .read_line(&mut request)
@@ -105,15 +115,15 @@ pub fn serve(input: impl Read, mut output: impl Write) -> Result<()> {
     let settings: Settings = serde_json::from_str(&request)
         .map_err(|source| BenchError::Settings(format!("not settings: {source}")))?;
     let mut broken = None;
-    let answer = crate::run(&settings, &mut |phase| {
-        let sent = send(&mut output, &Message::Phase(phase.to_owned()));
+    let answer = run_with(&settings, open, &mut |event| {
+        let sent = send(&mut output, &Message::Event(event));
         broken = sent.err().or(broken.take());
     });
     if let Some(source) = broken {
         return Err(source);
     }
     let message = match answer {
-        Ok(report) => Message::Report(Box::new(report)),
+        Ok(end) => Message::End(Box::new(end)),
         Err(BenchError::Missing(text)) => Message::Missing(text),
         Err(BenchError::Settings(text)) => Message::Settings(text),
         Err(source) => Message::Failed(source.to_string()),
@@ -164,11 +174,10 @@ mod tests {
     fn noise_and_silence_of_a_child_are_told_apart_from_a_report() {
         assert!(matches!(listen(&b""[..], &mut |_| {}), Ok(None)));
         assert!(listen(&b"hello\n"[..], &mut |_| {}).is_err());
-        let mut phases = Vec::new();
-        let answer = listen(&b"{\"phase\":\"fill\"}\n"[..], &mut |name| {
-            phases.push(name.to_owned());
-        });
+        let mut events = Vec::new();
+        let line = b"{\"event\":{\"begin\":{\"number\":3}}}\n";
+        let answer = listen(&line[..], &mut |event| events.push(event));
         assert!(matches!(answer, Ok(None)));
-        assert_eq!(phases, ["fill"]);
+        assert_eq!(events, [Event::Begin { number: 3 }]);
     }
 }

@@ -16,6 +16,8 @@ pub enum BenchError {
     Engine(String),
     /// The operating system refused something; the text says what was being done.
     Io(String, io::Error),
+    /// A result file is none, or cannot be written as one.
+    Results(String),
     /// The process that ran the engine ended without a report.
     Child(String),
 }
@@ -34,6 +36,7 @@ impl fmt::Display for BenchError {
             Self::Settings(message)
             | Self::Missing(message)
             | Self::Engine(message)
+            | Self::Results(message)
             | Self::Child(message) => f.write_str(message),
             Self::Io(doing, source) => write!(f, "{doing}: {source}"),
         }

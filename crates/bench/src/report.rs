@@ -1,15 +1,19 @@
-//! What a run found out, as plain data.
+//! What a run found out, as plain data: what the process that ran it tells the one that asked.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::{EngineKind, Phase};
+use crate::{OperationKind, Step, TimelinePoint};
 
-/// Latencies of the calls of a phase (a batch is one call), in nanoseconds.
+/// Latencies of calls (a batch or a range is one call; of an iteration, each entry), in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyNanos {
+    /// The fastest.
+    pub min: u64,
     /// Half of the calls were as fast.
     pub p50: u64,
+    /// 95 of 100.
+    pub p95: u64,
     /// 99 of 100.
     pub p99: u64,
     /// 999 of 1,000.
@@ -18,21 +22,29 @@ pub struct LatencyNanos {
     pub max: u64,
     /// The arithmetic mean.
     pub mean: f64,
+    /// The standard deviation.
+    pub deviation: f64,
 }
 
 impl LatencyNanos {
     pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
+        if histogram.is_empty() {
+            return Self::default();
+        }
         Self {
+            min: histogram.min(),
             p50: histogram.value_at_quantile(0.5),
+            p95: histogram.value_at_quantile(0.95),
             p99: histogram.value_at_quantile(0.99),
             p999: histogram.value_at_quantile(0.999),
             max: histogram.max(),
             mean: histogram.mean(),
+            deviation: histogram.stdev(),
         }
     }
 }
 
-/// What the process used during a phase, its background work and the making of keys and values included.
+/// What the process used during a step, its background work and the making of keys and values included.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// Processor time in the program, summed over threads.
@@ -45,68 +57,123 @@ pub struct Usage {
     pub written_bytes: u64,
     /// Highest resident memory.
     pub peak_memory_bytes: u64,
+    /// Highest address space.
+    pub peak_address_bytes: u64,
 }
 
-/// One phase.
+/// One kind of operation of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PhaseReport {
+pub struct OperationReport {
     /// Which.
-    pub phase: Phase,
-    /// Keys written, read or visited.
+    pub kind: OperationKind,
+    /// Keys written or deleted, ranges, entries of an iteration, transactions.
     pub operations: u64,
     /// Calls they were made with.
     pub calls: u64,
-    /// Bytes of keys and values that went through the calls.
-    pub user_bytes: u64,
-    /// From the first call to the end of the slowest thread.
-    pub wall_seconds: f64,
-    /// Time inside calls, averaged over threads: keys, values and checks are made outside of it.
+    /// Time inside these calls, averaged over threads: keys, values and checks are made outside of it.
     pub call_seconds: f64,
-    /// Operations per second of `call_seconds`.
-    pub operations_per_second: f64,
-    /// The wait for flushes and merges after the phase.
-    pub settle_seconds: f64,
-    /// Latencies of the calls.
+    /// Latencies.
     pub latency: LatencyNanos,
-    /// What the process used, the wait included.
-    pub usage: Usage,
-    /// Bytes on the device after the phase.
-    pub database_bytes: u64,
-    /// Keys that should have been found and were not, or were found and should not.
-    pub missing: u64,
-    /// Keys or values that came back different.
-    pub wrong: u64,
+    /// Second by second, if asked for.
+    pub timeline: Vec<TimelinePoint>,
 }
 
-impl PhaseReport {
-    /// True when every answer was right.
+impl OperationReport {
+    /// Operations per second of the time inside calls.
     #[must_use]
-    pub fn is_right(&self) -> bool {
-        self.missing == 0 && self.wrong == 0
+    pub fn operations_per_second(&self) -> f64 {
+        if self.operations == 0 {
+            return 0.0;
+        }
+        self.operations as f64 / self.call_seconds.max(1e-9)
     }
 }
 
-/// One engine.
+/// One step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RunReport {
+pub struct StepReport {
     /// Which.
-    pub engine: EngineKind,
-    /// Its version, or the file it was loaded from.
+    pub step: Step,
+    /// When it began: RFC 3339, UTC.
+    pub started_at: String,
+    /// Each kind of operation, and all together when there are several.
+    pub operations: Vec<OperationReport>,
+    /// From the first call to the end of the slowest thread, with everything.
+    pub wall_seconds: f64,
+    /// The wait for flushes and merges after the step.
+    pub settle_seconds: f64,
+    /// What the process used, the wait included.
+    pub usage: Usage,
+    /// Bytes on the device after the wait.
+    pub settled_bytes: u64,
+    /// Bytes of keys and values that were written, and of keys that were deleted.
+    pub user_bytes_written: u64,
+    /// Bytes of keys and values that were read.
+    pub user_bytes_read: u64,
+    /// Keys that should have been found and were not.
+    pub missing: u64,
+    /// Keys or values that came back different, or should not be there.
+    pub wrong: u64,
+    /// Why it ended before its end.
+    pub failure: Option<String>,
+}
+
+impl StepReport {
+    /// True when it went to its end and every answer was right.
+    #[must_use]
+    pub fn is_right(&self) -> bool {
+        self.missing == 0 && self.wrong == 0 && self.failure.is_none()
+    }
+}
+
+/// What can be told once the database is closed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunEnd {
+    /// The engine's version, or the file it was loaded from.
     pub version: String,
-    /// The phases in the order they ran.
-    pub phases: Vec<PhaseReport>,
+    /// What a reader of the numbers should know.
+    pub notes: Vec<String>,
     /// Opening the empty database, in seconds.
     pub open_seconds: f64,
     /// Closing it, in seconds.
     pub close_seconds: f64,
-    /// What a reader of the numbers should know.
-    pub notes: Vec<String>,
+    /// Bytes on the device after closing.
+    pub closed_bytes: u64,
+    /// Bytes of keys and values that are in the database.
+    pub live_bytes: u64,
+    /// Bytes that the process fetched from the device, from before the opening to after the closing.
+    pub read_bytes: u64,
+    /// Bytes that it sent there.
+    pub written_bytes: u64,
+    /// Bytes of keys and values that were written by all steps.
+    pub user_bytes_written: u64,
+    /// Bytes of keys and values that were read by all steps.
+    pub user_bytes_read: u64,
 }
 
-impl RunReport {
-    /// True when every answer in every phase was right.
-    #[must_use]
-    pub fn is_right(&self) -> bool {
-        self.phases.iter().all(PhaseReport::is_right)
-    }
+/// What a run says while it goes on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// The database is open.
+    Opened {
+        /// The engine's version, or the file it was loaded from.
+        version: String,
+        /// What a reader of the numbers should know.
+        notes: Vec<String>,
+    },
+    /// A step begins.
+    Begin {
+        /// Its place among the steps, from 0.
+        number: usize,
+    },
+    /// How far it is.
+    Progress {
+        /// Operations done.
+        done: u64,
+    },
+    /// A step waits for flushes and merges.
+    Settling,
+    /// A step has ended, well or not.
+    Step(Box<StepReport>),
 }

@@ -115,7 +115,9 @@ typedef enum {
     /* A line of the program. */
     KT_EVENT_MESSAGE = 18,
     /* Events that were not told because too many waited. */
-    KT_EVENT_LOST = 19
+    KT_EVENT_LOST = 19,
+    /* The log was synced; left out while many events wait. */
+    KT_EVENT_LOG_SYNCED = 20
 } kt_event_kind_t;
 
 /* Something that happened; lent for the call. Fields that say nothing about a kind are 0 or NULL. */

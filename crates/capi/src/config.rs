@@ -293,6 +293,7 @@ pub(crate) fn family_options(config: &FamilyConfig) -> Outcome<FamilyOptions> {
         min_levels: count(config.min_levels).clamp(1, limits::LEVELS_MAX),
         dividing_level_offset: count(config.dividing_level_offset),
         value_threshold_bytes: config.klog_value_threshold,
+        value_live_ratio_min: FamilyOptions::default().value_live_ratio_min,
         compression: compression(config.compression_algorithm)?,
         bloom_filter: config.enable_bloom_filter != 0,
         bloom_false_positive_rate: if rate > 0.0 && rate < 1.0 {

@@ -153,6 +153,7 @@ pub extern "C" fn tidesdb_cf_update_runtime_config(
         // What cannot change is not looked at.
         let options = FamilyOptions {
             comparator: before.comparator,
+            value_live_ratio_min: before.value_live_ratio_min,
             use_btree: before.use_btree,
             object_target_file_bytes: before.object_target_file_bytes,
             object_lazy_compaction: before.object_lazy_compaction,

@@ -190,6 +190,8 @@ fn db_stats(numbers: &Stats, is_unified: bool) -> DbStats {
     let (total_memory, available_memory) = machine_memory();
     let of_unified = |number: u64| if is_unified { number } else { 0 };
     let sealed = int(numbers.sealed_memtables);
+    let families = numbers.families.iter();
+    let entries_in_memory: u64 = families.map(|family| family.memtable_bytes as u64).sum();
     DbStats {
         num_column_families: int(numbers.families.len()),
         total_memory,
@@ -202,7 +204,7 @@ fn db_stats(numbers: &Stats, is_unified: bool) -> DbStats {
             MemoryPressure::Critical => 3,
         },
         flush_pending_count: sealed,
-        total_memtable_bytes: signed(memory.memtable_bytes),
+        total_memtable_bytes: signed(entries_in_memory),
         total_immutable_count: sealed,
         total_sstable_count: int(numbers.tables),
         total_data_size_bytes: numbers.data_bytes,
@@ -212,7 +214,7 @@ fn db_stats(numbers: &Stats, is_unified: bool) -> DbStats {
         compaction_queue_size: numbers.merges_queued,
         flush_queue_size: numbers.flushes_queued,
         unified_memtable_enabled: c_int::from(is_unified),
-        unified_memtable_bytes: signed(of_unified(memory.memtable_bytes)),
+        unified_memtable_bytes: signed(of_unified(entries_in_memory)),
         unified_immutable_count: if is_unified { sealed } else { 0 },
         unified_is_flushing: c_int::from(is_unified && numbers.flushes_running > 0),
         unified_next_cf_index: 0,

@@ -4,7 +4,10 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use clap_complete::Shell;
-use kingtide_bench::{Codec, EngineChoice, Pattern, Phase, SyncChoice};
+use kingtide_bench::{
+    Codec, EngineChoice, Pattern, SyncChoice, ValueSizes, Workload,
+    suite::{BUILT_IN, parse_bytes},
+};
 
 /// An embedded transactional key-value store.
 ///
@@ -60,6 +63,8 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Print counters and the shape of every family
     Stats(Directory),
+    /// Print which files there are: levels, tables, value files, log
+    Lsm(LsmArgs),
     /// Read and check every byte; exit code 2 when something is damaged
     Verify(Directory),
     /// Copy a database, which may be in use, to another directory; every copied file is verified
@@ -101,6 +106,15 @@ pub(crate) struct Directory {
     /// The database's directory
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LsmArgs {
+    #[command(flatten)]
+    pub(crate) at: Directory,
+    /// Write a page for the browser to this file instead
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -331,6 +345,10 @@ pub(crate) struct ImportArgs {
     /// After each commit print how many records are stored so far
     #[arg(long)]
     pub(crate) ack: bool,
+    /// The records come in ascending order of their keys, each key once: they are loaded straight into tables, all or
+    /// none of them, several times as fast
+    #[arg(long, conflicts_with_all = ["batch", "skip_bad", "ack", "sync"])]
+    pub(crate) sorted: bool,
     /// When commits are made durable; `none` syncs once, at the end
     #[arg(long, value_enum, default_value_t = ImportSync::Full)]
     pub(crate) sync: ImportSync,
@@ -360,83 +378,176 @@ pub(crate) struct ExportArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct BenchArgs {
-    /// fill, read, scan, ranges, delete or all [default: fill, read and scan]
-    #[arg(value_name = "WORKLOAD", value_parser = workload)]
-    pub(crate) workload: Option<Workload>,
+    #[command(subcommand)]
+    pub(crate) action: Option<BenchAction>,
+    /// A suite (quick, standard, sync, large-than-memory, large-values, ycsb, soak), a workload (write, read, missing,
+    /// mixed, delete, seek, range, iterate, rmw, txn, ycsb-a to ycsb-f), or all [default: write, read and iterate]
+    #[arg(value_name = "SUITE|WORKLOAD", value_parser = bench_subject)]
+    pub(crate) subject: Option<BenchSubject>,
     /// Engines, separated by commas: kingtide, rocksdb, lmdb, c-abi (a library with TidesDB's C interface); NAME=FILE
-    /// says which library to load
+    /// says which library to load, LABEL:NAME=FILE what to call it
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "kingtide", value_parser = |text: &str| text.parse::<EngineChoice>())]
     pub(crate) engine: Vec<EngineChoice>,
-    /// Keys to write, and reads
-    #[arg(long, short = 'n', default_value_t = 500_000)]
-    pub(crate) operations: u64,
-    /// Threads that call the engine
-    #[arg(long, short = 't', default_value_t = 1)]
-    pub(crate) threads: usize,
-    /// Operations per write batch
-    #[arg(long, short = 'b', default_value_t = 100)]
-    pub(crate) batch: usize,
-    /// Entries per range
-    #[arg(long, default_value_t = 100)]
-    pub(crate) range: u64,
-    /// Length of keys
-    #[arg(long, default_value_t = 16)]
-    pub(crate) key_bytes: usize,
-    /// Length of values
-    #[arg(long, default_value_t = 100)]
-    pub(crate) value_bytes: usize,
-    /// Share of a value that does not compress, 0 to 1
-    #[arg(long, default_value_t = 0.5)]
-    pub(crate) compression_ratio: f64,
-    /// Order of writes: sequential or random
-    #[arg(long, default_value = "random", value_parser = |text: &str| text.parse::<Pattern>())]
-    pub(crate) pattern: Pattern,
-    /// Durability of writes: none, interval or full
-    #[arg(long, default_value = "none", value_parser = |text: &str| text.parse::<SyncChoice>())]
-    pub(crate) sync: SyncChoice,
-    /// Period of `--sync interval`, in milliseconds
-    #[arg(long, default_value_t = 128)]
-    pub(crate) sync_interval: u64,
-    /// Block cache, in bytes; K, M, G are allowed
-    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size)]
-    pub(crate) cache: usize,
-    /// Memtable, in bytes; K, M, G are allowed
-    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size)]
-    pub(crate) memtable: usize,
-    /// Block compression: none, snappy, lz4 or zstd
-    #[arg(long, default_value = "lz4", value_parser = |text: &str| text.parse::<Codec>())]
-    pub(crate) codec: Codec,
-    /// Bloom filter bits per key; 0 for none
-    #[arg(long, default_value_t = 10.0)]
-    pub(crate) bloom_bits: f64,
-    /// Threads for flushes and merges together
-    #[arg(long, default_value_t = 2)]
-    pub(crate) background_jobs: usize,
-    /// Determines keys, values and their order
+    /// A suite of your own, in TOML
+    #[arg(long, value_name = "FILE", conflicts_with = "subject")]
+    pub(crate) suite: Option<PathBuf>,
+    /// Only tests whose names contain this
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) only: Option<String>,
+    /// Multiply keys and operations of a suite
+    #[arg(long, default_value_t = 1.0)]
+    pub(crate) scale: f64,
+    /// Repetitions; engines take turns
     #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
+    pub(crate) rounds: u64,
+    #[command(flatten)]
+    pub(crate) options: BenchOptions,
+    #[command(flatten)]
+    pub(crate) outputs: BenchOutputs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchAction {
+    /// Compare two result files and mark what became slower
+    Compare(CompareArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CompareArgs {
+    /// The results before: CSV or JSON lines
+    pub(crate) old: PathBuf,
+    /// The results after
+    pub(crate) new: PathBuf,
+    /// How much slower counts, in percent, beyond the spread of the rounds
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    pub(crate) threshold: f64,
+}
+
+/// Where results go.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Results")]
+pub(crate) struct BenchOutputs {
+    /// Write the rows as CSV
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write the rows as JSON lines, with time lines
+    #[arg(long, value_name = "FILE")]
+    pub(crate) jsonl: Option<PathBuf>,
+    /// Write the table and the remarks as text
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
     /// Keep the databases
     #[arg(long)]
     pub(crate) keep: bool,
 }
 
-/// Which phases are run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Workload {
-    /// One; what it needs to be there is filled in first.
-    One(Phase),
-    /// All of them.
+/// What is run; given here, it wins over what a suite says.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Options of the tests; those of a suite give way to these")]
+pub(crate) struct BenchOptions {
+    /// Keys to write, and operations of each workload [default: 500000]
+    #[arg(long, short = 'n')]
+    pub(crate) operations: Option<u64>,
+    /// Different keys [default: as many as operations]
+    #[arg(long)]
+    pub(crate) keys: Option<u64>,
+    /// Threads that call the engine [default: 1]
+    #[arg(long, short = 't')]
+    pub(crate) threads: Option<usize>,
+    /// Operations per write batch; keys of a transaction [default: 100, for txn 1]
+    #[arg(long, short = 'b')]
+    pub(crate) batch: Option<usize>,
+    /// Entries per range [default: 100]
+    #[arg(long)]
+    pub(crate) range: Option<u64>,
+    /// Length of keys [default: 16]
+    #[arg(long)]
+    pub(crate) key_bytes: Option<usize>,
+    /// Bytes that all keys begin with [default: 0]
+    #[arg(long)]
+    pub(crate) key_prefix_bytes: Option<usize>,
+    /// Length of values: a number, uniform:MIN-MAX or log-uniform:MIN-MAX [default: 100]
+    #[arg(long, value_parser = |text: &str| text.parse::<ValueSizes>())]
+    pub(crate) value_bytes: Option<ValueSizes>,
+    /// Share of a value that does not compress, 0 to 1 [default: 0.5]
+    #[arg(long)]
+    pub(crate) compression_ratio: Option<f64>,
+    /// Order of keys: sequential, random, byte-reversed, uniform, zipfian, timestamp or reverse [default: random]
+    #[arg(long, value_parser = |text: &str| text.parse::<Pattern>())]
+    pub(crate) pattern: Option<Pattern>,
+    /// Exponent of zipfian patterns [default: 0.99]
+    #[arg(long)]
+    pub(crate) zipfian_exponent: Option<f64>,
+    /// Share of reads of `mixed`, 0 to 1 [default: 0.5]
+    #[arg(long)]
+    pub(crate) read_share: Option<f64>,
+    /// Seconds that each workload runs, in place of a number of operations
+    #[arg(long)]
+    pub(crate) seconds: Option<f64>,
+    /// Operations that are begun in a second, at most
+    #[arg(long)]
+    pub(crate) rate: Option<f64>,
+    /// Report each second too (JSON lines)
+    #[arg(long)]
+    pub(crate) timeline: bool,
+    /// Column families, for `txn` [default: 4]
+    #[arg(long)]
+    pub(crate) families: Option<usize>,
+    /// Durability of writes: none, interval or full [default: none]
+    #[arg(long, value_parser = |text: &str| text.parse::<SyncChoice>())]
+    pub(crate) sync: Option<SyncChoice>,
+    /// Period of `--sync interval`, in milliseconds [default: 128]
+    #[arg(long)]
+    pub(crate) sync_interval: Option<u64>,
+    /// Block cache, in bytes; K, M, G are allowed [default: 64M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(crate) cache: Option<usize>,
+    /// Memtable, in bytes; K, M, G are allowed [default: 64M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(crate) memtable: Option<usize>,
+    /// Block compression: none, snappy, lz4 or zstd [default: lz4]
+    #[arg(long, value_parser = |text: &str| text.parse::<Codec>())]
+    pub(crate) codec: Option<Codec>,
+    /// Bloom filter bits per key; 0 for none [default: 10]
+    #[arg(long)]
+    pub(crate) bloom_bits: Option<f64>,
+    /// No block indexes, for engines that can do without
+    #[arg(long)]
+    pub(crate) no_block_index: bool,
+    /// Threads for flushes and merges together [default: 2]
+    #[arg(long)]
+    pub(crate) background_jobs: Option<usize>,
+    /// Determines keys, values and their order [default: 1]
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+}
+
+/// What is to be measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum BenchSubject {
+    /// A built-in suite, by name.
+    Suite(String),
+    /// One workload; what it needs to be there is written first.
+    Workload(Workload),
+    /// All workloads, one after the other.
     All,
 }
 
-fn workload(text: &str) -> Result<Workload, String> {
+fn bench_subject(text: &str) -> Result<BenchSubject, String> {
     if text == "all" {
-        return Ok(Workload::All);
+        return Ok(BenchSubject::All);
+    }
+    if BUILT_IN.iter().any(|(name, _)| *name == text) {
+        return Ok(BenchSubject::Suite(text.to_owned()));
     }
     text.parse()
-        .map(Workload::One)
-        .map_err(|message: String| format!("{message}, all"))
+        .map(BenchSubject::Workload)
+        .map_err(|message: String| {
+            let suites: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+            format!("{message}, all; or a suite: {}", suites.join(", "))
+        })
 }
 
 /// A family and how long its entries live.
@@ -445,21 +556,6 @@ fn family_and_seconds(text: &str) -> Result<(String, u32), String> {
         .and_then(|(family, seconds)| Some((family.to_owned(), seconds.parse().ok()?)))
         .filter(|(family, seconds)| !family.is_empty() && *seconds > 0)
         .ok_or_else(|| format!("{text:?} is not FAMILY=SECONDS"))
-}
-
-/// A number of bytes with an optional K, M or G (powers of 1,024).
-fn size(text: &str) -> Result<usize, String> {
-    let (digits, shift) = match text.as_bytes().last() {
-        Some(b'k' | b'K') => (&text[..text.len() - 1], 10),
-        Some(b'm' | b'M') => (&text[..text.len() - 1], 20),
-        Some(b'g' | b'G') => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
-    };
-    digits
-        .parse::<usize>()
-        .ok()
-        .and_then(|number| number.checked_mul(1 << shift))
-        .ok_or_else(|| format!("{text:?} is not a size; write a number and K, M or G"))
 }
 
 #[cfg(test)]
@@ -474,27 +570,20 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_units_and_limits() {
-        assert_eq!(size("64M"), Ok(64 << 20));
-        assert_eq!(size("0"), Ok(0));
-        assert_eq!(size("1k"), Ok(1024));
-        for wrong in [
-            "",
-            "M",
-            "1T",
-            "-1",
-            "99999999999999999999G",
-            "18446744073709551615K",
-            "1\u{e9}",
-        ] {
-            assert!(size(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn workloads_are_phases_or_all() {
-        assert_eq!(workload("all"), Ok(Workload::All));
-        assert_eq!(workload("read"), Ok(Workload::One(Phase::Read)));
-        assert!(workload("everything").expect_err("no such").contains("all"));
+    fn a_subject_is_a_suite_a_workload_or_all() {
+        assert_eq!(bench_subject("all"), Ok(BenchSubject::All));
+        assert_eq!(
+            bench_subject("fill"),
+            Ok(BenchSubject::Workload(Workload::Write))
+        );
+        assert_eq!(
+            bench_subject("ycsb"),
+            Ok(BenchSubject::Suite("ycsb".into()))
+        );
+        assert!(
+            bench_subject("everything")
+                .expect_err("no such")
+                .contains("quick")
+        );
     }
 }

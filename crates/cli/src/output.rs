@@ -2,18 +2,12 @@
 //!
 //! A reader that goes away (`kingtide scan DIR | head`) is not an error: the command ends and the exit code is 0.
 
-use std::{
-    io::{self, BufWriter, StdoutLock, Write},
-    time::Duration,
-};
+use std::io::{self, BufWriter, StdoutLock, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
 use crate::failure::{Failure, Result};
-
-/// How often a spinner turns.
-const SPINNER_PERIOD: Duration = Duration::from_millis(250);
 
 /// Standard output, and what the global options say about it.
 pub(crate) struct Output {
@@ -88,16 +82,6 @@ impl Output {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        bar
-    }
-
-    /// A sign of life on standard error for work whose end is not known, under the same conditions.
-    pub(crate) fn spinner(&self) -> ProgressBar {
-        let bar = self.progress(None);
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
-            bar.set_style(style);
-        }
-        bar.enable_steady_tick(SPINNER_PERIOD);
         bar
     }
 }

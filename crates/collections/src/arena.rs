@@ -1,8 +1,8 @@
 //! Append-only bytes of a memtable: one writer, many readers without locks.
 //!
-//! An [`Arena`] is one fixed block of memory from the global allocator. It is not zeroed: pages are touched when
-//! entries are appended, and an [`ArenaPool`] keeps blocks whose pages have been touched, because the first touch of a
-//! page costs many times the copy into it.
+//! An [`Arena`] is one fixed block of memory from the system. Its pages are touched when entries are appended, and an
+//! [`ArenaPool`] keeps blocks whose pages have been touched, because the first touch of a page costs many times the copy
+//! into it.
 //!
 //! Entry, little-endian, 8-byte aligned, addressed by [`EntryOffset`] in units of 8 bytes (0 = none, so the first entry
 //! begins at byte 8):
@@ -136,6 +136,8 @@ pub struct Arena {
     memory: Option<ArenaMemory>,
     base: NonNull<u8>,
     capacity_bytes: usize,
+    /// Bytes that an earlier arena touched.
+    recycled_bytes: usize,
     /// Bytes below this are initialised and final. Written by the writer alone.
     published: AtomicUsize,
     pool: Arc<ArenaPool>,
@@ -179,6 +181,7 @@ impl Arena {
         unsafe { base.as_ptr().write_bytes(0, UNIT_BYTES) };
         let arena = Arc::new(Self {
             capacity_bytes: memory.capacity_bytes(),
+            recycled_bytes: memory.touched_bytes,
             memory: Some(memory),
             base,
             published: AtomicUsize::new(UNIT_BYTES),
@@ -206,6 +209,15 @@ impl Arena {
     pub fn published_bytes(&self) -> usize {
         // Relaxed: a number for accounting; nothing is read on its strength.
         self.published.load(Ordering::Relaxed) - UNIT_BYTES
+    }
+
+    /// Bytes whose pages may take up memory: those of entries, and what an earlier arena left there.
+    #[must_use]
+    pub fn touched_bytes(&self) -> usize {
+        // Relaxed: a number for accounting.
+        self.published
+            .load(Ordering::Relaxed)
+            .max(self.recycled_bytes)
     }
 
     /// Where the entry after all that are published so far will begin.
@@ -317,7 +329,8 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        if let Some(memory) = self.memory.take() {
+        if let Some(mut memory) = self.memory.take() {
+            memory.touched_bytes = self.touched_bytes();
             self.pool.give(memory);
         }
     }

@@ -20,8 +20,16 @@ use std::{
     sync::Arc,
 };
 
-use kingtide_base::FileId;
-use kingtide_env::sync::Mutex;
+use kingtide_base::{
+    FileId,
+    planted::{self, Bug},
+};
+use kingtide_env::sync::{
+    Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use crate::budget::{Account, Charge, MemoryBudget};
 
 /// Names a block: the file and where in it the block begins, in bytes.
 pub type BlockKey = (FileId, u64);
@@ -32,14 +40,18 @@ const SHARDS_MAX: usize = 16;
 const SHARD_BYTES_MIN: usize = 512 << 10;
 /// Of the blocks that come to a full shard, one in so many is taken in.
 const ADMITTED_PERIOD: u64 = 4;
+/// With less than this part of the budget left, the cache does not grow.
+const RESERVE_DIVISOR: usize = 16;
 /// What an entry costs besides its value: slot, map entry at the map's usual load, and counts of the `Arc`.
 const ENTRY_OVERHEAD_BYTES: usize = 112;
 
 /// Numbers of a cache, summed over its shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockCacheUsage {
-    /// The limit.
+    /// What it was made for.
     pub capacity_bytes: usize,
+    /// The limit of this moment; see [`BlockCache::set_limit`].
+    pub limit_bytes: usize,
     /// Bytes that entries are charged with, overhead included; at most the limit.
     pub bytes: usize,
     /// Entries.
@@ -56,6 +68,8 @@ pub struct BlockCacheUsage {
 pub struct BlockCache<V> {
     shards: Box<[Mutex<Shard<V>>]>,
     capacity_bytes: usize,
+    /// At most the capacity.
+    limit_bytes: AtomicUsize,
 }
 
 impl<V> fmt::Debug for BlockCache<V> {
@@ -70,6 +84,13 @@ impl<V> BlockCache<V> {
     /// An empty cache of at most `bytes` bytes; 0 switches it off.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
+        Self::with_budget(bytes, bytes, &MemoryBudget::unlimited())
+    }
+
+    /// As [`BlockCache::new`]; what it holds counts in `budget`. Where less than 1/16 of the budget is left, it does not
+    /// grow beyond `floor_bytes`, but exchanges blocks.
+    #[must_use]
+    pub fn with_budget(bytes: usize, floor_bytes: usize, budget: &Arc<MemoryBudget>) -> Self {
         let shards = if bytes == 0 {
             0
         } else {
@@ -79,15 +100,20 @@ impl<V> BlockCache<V> {
         };
         Self {
             shards: (0..shards)
-                .map(|_| Mutex::new(Shard::new(bytes / shards)))
+                .map(|_| Mutex::new(Shard::new((bytes / shards, floor_bytes / shards), budget)))
                 .collect(),
             capacity_bytes: bytes,
+            limit_bytes: AtomicUsize::new(bytes),
         }
     }
 
     /// The block `key`, if it is here.
     #[must_use]
     pub fn get(&self, key: &BlockKey) -> Option<Arc<V>> {
+        if planted::is(Bug::CacheMixesFiles) {
+            let mut slots = self.shard(key)?.lock();
+            return slots.any_at(key.1);
+        }
         self.shard(key)?.lock().get(key)
     }
 
@@ -103,6 +129,23 @@ impl<V> BlockCache<V> {
         value
     }
 
+    /// Makes the cache hold at most `bytes` from now on, and never more than it was made for. Blocks beyond that are
+    /// dropped before this returns, oldest unused ones first.
+    pub fn set_limit(&self, bytes: usize) {
+        let bytes = bytes.min(self.capacity_bytes);
+        // Relaxed: each shard has its own limit, which is what counts.
+        if self.limit_bytes.swap(bytes, Ordering::Relaxed) == bytes {
+            return;
+        }
+        for shard in &self.shards {
+            let mut evicted = Vec::new();
+            shard
+                .lock()
+                .set_limit(bytes / self.shards.len(), &mut evicted);
+            drop(evicted);
+        }
+    }
+
     /// Forgets all blocks of `file`. Looks at every entry.
     pub fn remove_file(&self, file: FileId) {
         for shard in &self.shards {
@@ -116,6 +159,7 @@ impl<V> BlockCache<V> {
     pub fn usage(&self) -> BlockCacheUsage {
         let mut usage = BlockCacheUsage {
             capacity_bytes: self.capacity_bytes,
+            limit_bytes: self.limit_bytes.load(Ordering::Relaxed),
             shards: self.shards.len(),
             ..BlockCacheUsage::default()
         };
@@ -162,6 +206,9 @@ struct Shard<V> {
     /// The charges of all slots; at most `capacity_bytes`.
     bytes: usize,
     capacity_bytes: usize,
+    /// Up to here it grows even when memory is short.
+    floor_bytes: usize,
+    charge: Charge,
     hits: u64,
     misses: u64,
     /// Blocks that came while the shard was full.
@@ -169,8 +216,10 @@ struct Shard<V> {
 }
 
 impl<V> Shard<V> {
-    fn new(capacity_bytes: usize) -> Self {
+    fn new((capacity_bytes, floor_bytes): (usize, usize), budget: &Arc<MemoryBudget>) -> Self {
         Self {
+            floor_bytes,
+            charge: budget.charge(Account::Cache, 0),
             slots: HashMap::default(),
             ring: Vec::new(),
             free: Vec::new(),
@@ -193,6 +242,12 @@ impl<V> Shard<V> {
         value
     }
 
+    /// What the planted bug hands out: a block at this offset of any file.
+    fn any_at(&mut self, offset: u64) -> Option<Arc<V>> {
+        let found = self.slots.iter().find(|(key, _)| key.1 == offset);
+        found.map(|(_, slot)| Arc::clone(&slot.value))
+    }
+
     /// The value of `key`, marked as used.
     fn touch(&mut self, key: &BlockKey) -> Option<Arc<V>> {
         let slot = self.slots.get_mut(key)?;
@@ -211,16 +266,17 @@ impl<V> Shard<V> {
             return present;
         }
         let charge = charge.saturating_add(ENTRY_OVERHEAD_BYTES);
-        if charge > self.capacity_bytes {
+        let capacity_bytes = self.capacity_now();
+        if charge > capacity_bytes {
             return value;
         }
-        if self.bytes + charge > self.capacity_bytes {
+        if self.bytes + charge > capacity_bytes {
             self.newcomers += 1;
             if !self.newcomers.is_multiple_of(ADMITTED_PERIOD) {
                 return value;
             }
         }
-        while self.bytes + charge > self.capacity_bytes {
+        while self.bytes + charge > capacity_bytes {
             evicted.extend(self.sweep());
         }
         let place = match self.free.pop() {
@@ -241,7 +297,25 @@ impl<V> Shard<V> {
         };
         self.slots.insert(key, slot);
         self.bytes += charge;
+        self.charge.set(self.bytes);
         value
+    }
+
+    /// The most bytes of this moment.
+    fn capacity_now(&self) -> usize {
+        let budget = self.charge.budget();
+        match budget.available() < budget.limit_bytes() / RESERVE_DIVISOR {
+            true => self.capacity_bytes.min(self.bytes.max(self.floor_bytes)),
+            false => self.capacity_bytes,
+        }
+    }
+
+    fn set_limit(&mut self, bytes: usize, evicted: &mut Vec<Slot<V>>) {
+        self.capacity_bytes = bytes;
+        while self.bytes > self.capacity_bytes {
+            evicted.extend(self.sweep());
+        }
+        self.charge.set(self.bytes);
     }
 
     /// Moves the hand by one place: clears a bit, or evicts an entry. As long as there are entries, two rounds evict one.
@@ -274,7 +348,9 @@ impl<V> Shard<V> {
             .filter(|key| key.0 == file)
             .copied()
             .collect();
-        keys.iter().filter_map(|key| self.remove(key)).collect()
+        let removed = keys.iter().filter_map(|key| self.remove(key)).collect();
+        self.charge.set(self.bytes);
+        removed
     }
 }
 

@@ -9,6 +9,7 @@
 //! The bytes are durable: docs/formats/filter.md. A checksum around them is the container's business. A filter is decoded
 //! into aligned memory, so that a block is one cache line wherever the bytes came from.
 
+use kingtide_base::planted::{self, Bug};
 use std::fmt;
 
 /// First bytes of a filter.
@@ -89,6 +90,12 @@ impl FilterBuilder {
     #[must_use]
     pub fn keys(&self) -> usize {
         self.hashes.len()
+    }
+
+    /// Bytes of memory that the builder takes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.hashes.capacity() * size_of::<u64>()
     }
 
     /// The filter's bytes.
@@ -203,6 +210,9 @@ impl Filter {
     #[inline]
     #[must_use]
     pub fn may_contain(&self, hash: u64) -> bool {
+        if planted::is(Bug::FilterForgetsKey) && hash.is_multiple_of(7) {
+            return false;
+        }
         let Some(Block(words)) = self.blocks.get(block_index(hash, self.blocks.len() as u32))
         else {
             return false;

@@ -17,6 +17,8 @@ use crate::arena::{Arena, EntryOffset};
 
 /// The fewest slots of a table.
 const SLOTS_MIN: usize = 16;
+/// Memory is touched by pages of this size, as a rule.
+const PAGE_BYTES: usize = 4096;
 /// The most slots of a table: more than the entries of the largest arena.
 const SLOTS_MAX: usize = 1 << 32;
 
@@ -30,7 +32,7 @@ pub struct Probe {
 
 /// See the module's documentation.
 pub struct HashIndex {
-    slots: Box<[AtomicU64]>,
+    slots: Slots,
     /// Slots that are not empty. Written by the writer alone.
     used: AtomicUsize,
 }
@@ -42,7 +44,7 @@ impl HashIndex {
         let wanted = keys_max.saturating_add(keys_max / 7).saturating_add(1);
         let slots = wanted.clamp(SLOTS_MIN, SLOTS_MAX).next_power_of_two();
         Self {
-            slots: zeroed_slots(slots),
+            slots: Slots::empty(slots),
             used: AtomicUsize::new(0),
         }
     }
@@ -54,6 +56,13 @@ impl HashIndex {
         let limit = self.slots.len() / 8 * 7;
         // Relaxed: exact for the writer, who is the only one to change it; an estimate for others.
         limit.saturating_sub(self.used.load(Ordering::Relaxed))
+    }
+
+    /// Bytes of memory that slots in use may have touched: a page for each, at most all.
+    #[must_use]
+    pub fn touched_bytes(&self) -> usize {
+        let pages = self.used_keys().saturating_mul(PAGE_BYTES);
+        pages.min(size_of_val(&*self.slots))
     }
 
     /// Different keys inserted so far.
@@ -189,18 +198,54 @@ pub fn prefetch_bytes(bytes: &[u8]) {
     }
 }
 
-/// Empty slots whose memory is zeroed by the system when it is first touched.
+/// Slots whose memory is zeroed by the system when it is first touched.
 #[cfg(not(loom))]
-fn zeroed_slots(count: usize) -> Box<[AtomicU64]> {
-    let zeros = Box::into_raw(vec![0_u64; count].into_boxed_slice());
-    // SAFETY: `AtomicU64` has the size and bit validity of `u64` and, on 64-bit targets, its alignment; the box was just
-    // given up, so it has one owner again.
-    unsafe { Box::from_raw(zeros as *mut [AtomicU64]) }
+struct Slots {
+    pages: crate::pages::Pages,
+    count: usize,
+}
+
+#[cfg(not(loom))]
+impl Slots {
+    /// So many empty slots, at least one.
+    fn empty(count: usize) -> Self {
+        Self {
+            pages: crate::pages::Pages::zeroed(count * size_of::<AtomicU64>()),
+            count,
+        }
+    }
+}
+
+#[cfg(not(loom))]
+impl std::ops::Deref for Slots {
+    type Target = [AtomicU64];
+
+    #[inline]
+    fn deref(&self) -> &[AtomicU64] {
+        let first = self.pages.base().as_ptr().cast();
+        // SAFETY: the block has room for `count` slots and is aligned to a cache line; zeros are slots, and from then on
+        // they are only accessed as atomics, for as long as `self` lives.
+        unsafe { std::slice::from_raw_parts(first, self.count) }
+    }
 }
 
 #[cfg(loom)]
-fn zeroed_slots(count: usize) -> Box<[AtomicU64]> {
-    (0..count).map(|_| AtomicU64::new(0)).collect()
+struct Slots(Box<[AtomicU64]>);
+
+#[cfg(loom)]
+impl Slots {
+    fn empty(count: usize) -> Self {
+        Self((0..count).map(|_| AtomicU64::new(0)).collect())
+    }
+}
+
+#[cfg(loom)]
+impl std::ops::Deref for Slots {
+    type Target = [AtomicU64];
+
+    fn deref(&self) -> &[AtomicU64] {
+        &self.0
+    }
 }
 
 #[cfg(not(loom))]

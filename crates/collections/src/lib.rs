@@ -10,16 +10,19 @@
 //! | [`PreparedRun`], [`SortedRun`] | the sorted index of a large commit, and merges of such |
 //! | [`Filter`], [`FilterBuilder`] | which keys a table may hold |
 //! | [`lz4_prefix`] | the beginning of a compressed column |
+//! | [`MemoryBudget`], [`Account`], [`Charge`] | who holds how much memory |
 //! | [`BlockCache`] | decoded blocks, within a hard byte limit |
 //! | [`MergeCursor`] | many cursors walked as one |
 
 mod arena;
 mod block_cache;
+mod budget;
 mod filter;
 mod hash_index;
 mod lz4_prefix;
 mod memtable;
 mod merge;
+mod pages;
 mod skip_list;
 mod sorted_run;
 
@@ -28,6 +31,7 @@ mod testing;
 
 pub use arena::{Arena, ArenaEntry, ArenaPool, ArenaWriter, EntryOffset, NewEntry, entry_bytes};
 pub use block_cache::{BlockCache, BlockCacheUsage, BlockKey};
+pub use budget::{Account, Charge, MemoryBudget};
 pub use filter::{Filter, FilterBuilder, FilterFault};
 pub use hash_index::{HashIndex, Probe, prefetch_bytes};
 pub use lz4_prefix::lz4_prefix;

@@ -69,6 +69,15 @@ impl SkipList {
         }
     }
 
+    /// Bytes of memory that the list takes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.link_starts)
+            + size_of_val(&*self.links)
+            + size_of_val(&*self.offsets)
+            + size_of_val(&*self.heads)
+    }
+
     /// Entries inserted so far.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -7,8 +7,11 @@
 //! | [`PosixEnv`] | the real world |
 //! | [`MemoryEnv`] | a file system in memory that knows what is live and what is durable, and can be crashed |
 //! | [`FaultyEnv`] | wraps another world and makes chosen calls fail |
+//! | `baton` | under `--cfg simulated`: threads that run one at a time, in an order that follows from a seed |
 //! | [`sync`] | mutex, condition variable, atomics: std's, or loom's when models are checked |
 
+#[cfg(simulated)]
+pub mod baton;
 mod border;
 mod faulty;
 mod memory;
@@ -22,4 +25,5 @@ pub mod sync;
 pub use faulty::{Fault, FaultyEnv, Operation, ReadRule, Rule, Times};
 pub use memory::{CrashImage, MemoryEnv};
 pub use posix::{PosixEnv, raise_open_file_limit};
+pub use threads::{ThreadLabel, thread_label};
 pub use world::{Directory, DirectoryEntry, Env, File, FileLock, JoinHandle, OpenMode};

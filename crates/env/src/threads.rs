@@ -1,6 +1,14 @@
 //! Starting threads: every world runs its threads on those of the system.
 
-use std::{any::Any, io, thread};
+use std::{
+    any::Any,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+};
 
 use crate::JoinHandle;
 
@@ -25,7 +33,7 @@ pub(crate) fn spawn(name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<Jo
 }
 
 /// The text of a panic; panics raised with other values have none.
-fn panic_message(payload: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
     if let Some(text) = payload.downcast_ref::<&str>() {
         (*text).to_owned()
     } else if let Some(text) = payload.downcast_ref::<String>() {
@@ -33,4 +41,36 @@ fn panic_message(payload: &(dyn Any + Send)) -> String {
     } else {
         "a panic without a message".to_owned()
     }
+}
+
+/// A thread as people see it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ThreadLabel {
+    /// Tells the threads of this process apart; from 1, in the order in which they first asked.
+    pub number: u64,
+    /// The name it was started with; empty when it has none.
+    pub name: String,
+}
+
+/// The label of the calling thread. The first call of a thread allocates, later ones count a reference.
+///
+/// ```
+/// use kingtide_env::thread_label;
+///
+/// assert_eq!(thread_label(), thread_label());
+/// let other = std::thread::spawn(thread_label).join().expect("no panic");
+/// assert_ne!(thread_label().number, other.number);
+/// ```
+#[must_use]
+pub fn thread_label() -> Arc<ThreadLabel> {
+    // Statics of the real world: labels are for people, and no model depends on them.
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local! {
+        static LABEL: Arc<ThreadLabel> = Arc::new(ThreadLabel {
+            // Relaxed: only that numbers differ matters.
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            name: thread::current().name().unwrap_or_default().to_owned(),
+        });
+    }
+    LABEL.with(Arc::clone)
 }

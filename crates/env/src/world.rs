@@ -77,6 +77,21 @@ pub trait Env: Send + Sync + fmt::Debug + 'static {
         None
     }
 
+    /// How much memory this process may use, in bytes: that of the machine, or less where the system allows it less;
+    /// `None` where nobody knows.
+    fn memory_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// How much memory this process occupies now, in bytes; `None` where nobody knows.
+    fn resident_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Gives memory that was freed, but that the allocator keeps, back to the system. May take milliseconds, in which
+    /// other threads wait for the allocator.
+    fn release_free_memory(&self) {}
+
     /// A random number.
     fn random_u64(&self) -> u64 {
         let mut bytes = [0_u8; 8];
@@ -229,6 +244,16 @@ pub trait File: Any + Send + Sync + fmt::Debug {
     /// # Errors
     /// `StorageFull`, and what the system answers.
     fn allocate(&self, offset: u64, bytes: u64) -> io::Result<()>;
+
+    /// As [`File::allocate`], for a range that will be written and synced in small pieces. The page cache of Linux keeps
+    /// what is written at once in one large page, and counts, and on some file systems writes, the whole of it for every
+    /// small piece that is synced later; so the zeros come in pieces too, at three times the cost.
+    ///
+    /// # Errors
+    /// As [`File::allocate`].
+    fn allocate_for_small_syncs(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.allocate(offset, bytes)
+    }
 
     /// Cuts or extends (with zeros) the file to `bytes`.
     ///

@@ -172,6 +172,8 @@ mod tag {
     pub(super) const LOG_DURABLE: u8 = 14;
     /// `ADD_TABLE` of a table with range deletes.
     pub(super) const ADD_TABLE_WITH_RANGES: u8 = 15;
+    /// `ADD_TABLE` of a table whose sequence numbers are raised.
+    pub(super) const ADD_TABLE_RAISED: u8 = 16;
 }
 
 /// The batch as the payload of a frame. The caller keeps names, options, keys and levels within their limits; a reader
@@ -216,6 +218,7 @@ const fn tag_of(edit: &Edit) -> u8 {
         Edit::DropFamily { .. } => tag::DROP_FAMILY,
         Edit::RenameFamily { .. } => tag::RENAME_FAMILY,
         Edit::SetFamilyOptions { .. } => tag::SET_FAMILY_OPTIONS,
+        Edit::AddTable { meta, .. } if meta.sequence_base.0 > 0 => tag::ADD_TABLE_RAISED,
         Edit::AddTable { meta, .. } if meta.range_deletes > 0 => tag::ADD_TABLE_WITH_RANGES,
         Edit::AddTable { .. } => tag::ADD_TABLE,
         Edit::RemoveTable { .. } => tag::REMOVE_TABLE,
@@ -325,6 +328,11 @@ fn decode_edit(tag: u8, body: &mut ByteReader<'_>) -> Result<Edit, EditFault> {
             level: read_level(body)?,
             meta: read_table_with_ranges(body)?,
         },
+        tag::ADD_TABLE_RAISED => Edit::AddTable {
+            family: read_family(body)?,
+            level: read_level(body)?,
+            meta: read_table_raised(body)?,
+        },
         tag::REMOVE_TABLE => Edit::RemoveTable {
             family: read_family(body)?,
             level: read_level(body)?,
@@ -402,7 +410,10 @@ fn write_table(body: &mut Vec<u8>, meta: &TableMeta) {
         write_varint(body, used.records);
         write_varint(body, used.bytes);
     }
-    if meta.range_deletes > 0 {
+    if meta.sequence_base > SeqNo::ZERO {
+        debug_assert_eq!(meta.range_deletes, 0, "a bulk load deletes nothing");
+        write_varint(body, meta.sequence_base.0);
+    } else if meta.range_deletes > 0 {
         write_varint(body, meta.range_deletes);
         body.push(u8::from(meta.is_largest_excluded));
     }
@@ -421,6 +432,7 @@ fn read_table(body: &mut ByteReader<'_>) -> Result<TableMeta, EditFault> {
         tombstones: body.varint()?,
         raw_bytes: body.varint()?,
         value_files: read_value_file_uses(body)?,
+        sequence_base: SeqNo::ZERO,
         range_deletes: 0,
         is_largest_excluded: false,
     })
@@ -437,6 +449,17 @@ fn read_table_with_ranges(body: &mut ByteReader<'_>) -> Result<TableMeta, EditFa
     };
     match meta.range_deletes {
         0 => Err(EditFault::Rest(tag::ADD_TABLE_WITH_RANGES)),
+        _ => Ok(meta),
+    }
+}
+
+/// As [`read_table`], for a table of a bulk load.
+fn read_table_raised(body: &mut ByteReader<'_>) -> Result<TableMeta, EditFault> {
+    let mut meta = read_table(body)?;
+    meta.sequence_base = SeqNo(body.varint()?);
+    match meta.sequence_base {
+        SeqNo::ZERO => Err(EditFault::Rest(tag::ADD_TABLE_RAISED)),
+        base if base > meta.sequence_min => Err(EditFault::Rest(tag::ADD_TABLE_RAISED)),
         _ => Ok(meta),
     }
 }

@@ -32,6 +32,9 @@ pub struct TableMeta {
     pub sequence_min: SeqNo,
     /// The largest sequence number of an entry or range delete.
     pub sequence_max: SeqNo,
+    /// What is added to every sequence number in the file: only the manifest knows it. 0 but for tables of a bulk load,
+    /// whose number is found when the load is installed. `sequence_min` and `sequence_max` count it in.
+    pub sequence_base: SeqNo,
     /// Entries, all versions and tombstones counted.
     pub entries: u64,
     /// Entries that are tombstones.
@@ -42,6 +45,16 @@ pub struct TableMeta {
     pub raw_bytes: u64,
     /// The value files it points to, by ascending id.
     pub value_files: Vec<ValueFileUse>,
+}
+
+impl TableMeta {
+    /// Adds `base` to every sequence number that the file of the table holds.
+    pub fn raise_sequences(&mut self, base: SeqNo) {
+        let raised = |number: SeqNo| SeqNo(number.0.saturating_add(base.0));
+        self.sequence_min = raised(self.sequence_min);
+        self.sequence_max = raised(self.sequence_max);
+        self.sequence_base = raised(self.sequence_base);
+    }
 }
 
 /// A sealed value file.

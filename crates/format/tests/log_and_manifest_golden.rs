@@ -189,6 +189,7 @@ fn table(file: u64, smallest: &[u8], largest: &[u8]) -> TableMeta {
         largest: largest.to_vec(),
         sequence_min: SeqNo(1),
         sequence_max: SeqNo(40),
+        sequence_base: SeqNo::ZERO,
         entries: 100,
         tombstones: 3,
         range_deletes: 0,

@@ -50,6 +50,7 @@
 //! | [`Value`] | the bytes of a value, where possible without a copy |
 //! | [`Options`], [`FamilyOptions`], [`TransactionOptions`], [`IterOptions`] | settings, as plain data |
 //! | [`Stats`] | counts and sizes |
+//! | [`Layout`] | which files there are, and which keys they cover |
 //! | [`Error`], [`ErrorKind`] | what went wrong, by what the caller can do about it |
 //!
 //! # What survives
@@ -68,6 +69,8 @@
 
 mod background;
 mod backup;
+mod budget;
+mod bulk;
 mod compaction;
 mod db;
 mod engine;
@@ -76,6 +79,7 @@ mod events;
 mod family;
 mod files;
 mod flush;
+mod layout;
 mod manifest;
 mod memtable;
 mod options;
@@ -85,27 +89,31 @@ mod snapshot;
 mod stats;
 mod txn;
 mod version;
+mod vlog;
 mod wal;
 mod write;
 
 pub use backup::BackupReport;
-pub use db::{Db, PreparedTransaction, Snapshot, VerifyReport};
+pub use bulk::BulkLoadReport;
+pub use db::{BulkLoader, Db, PreparedTransaction, Snapshot, VerifyReport};
 pub use error::{Conflict, ConflictAccess, Error, ErrorKind, Result};
 pub use events::{Event, Listener, LogLevel, LogOptions};
 pub use family::{
-    ColumnFamily,
+    ColumnFamily, DroppedVersions,
     hook::{CommitEvent, CommitHook, CommitOperation},
 };
 pub use kingtide_base::{
     BUILT_IN_COMPARATORS, Comparator, ComparatorRef, Corruption, SeqNo, limits,
 };
 pub use kingtide_env::raise_open_file_limit;
+pub use layout::{FamilyLayout, Layout, SegmentLayout, SegmentState, TableLayout, ValueFileLayout};
 pub use options::{
     Compression, FamilyOptions, IsolationLevel, IterOptions, Options, SyncMode, TransactionOptions,
 };
 pub use read::{Entries, Iter, Value};
 pub use stats::{
     CacheStats, FamilyStats, LevelStats, MemoryPressure, MemoryStats, SnapshotStats, Stats,
+    ValueStats,
 };
 pub use txn::{AbortHandle, RetryOptions, Transaction};
 

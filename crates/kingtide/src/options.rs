@@ -1,6 +1,6 @@
 //! Settings, as plain data.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use kingtide_base::ComparatorRef;
 use kingtide_env::Env;
@@ -93,15 +93,28 @@ pub struct Options {
     pub flush_threads: usize,
     /// Threads that merge tables; 0 counts as 1. Default: 2.
     pub compaction_threads: usize,
+    /// Bytes of tables and value files that all merges together may write in a second, on average; after a pause they may
+    /// write as many at once as a tenth of a second allows. Flushes are not limited. Merges that are limited too much
+    /// leave more tables, which slows reads and takes room. 0 means no limit. Default: 0.
+    pub compaction_rate_bytes_max: u64,
     /// Bytes of table blocks kept in memory, shared by all families; 0 switches the cache off. Default: 64 MiB.
     pub block_cache_bytes: usize,
     /// Tables kept open while nobody reads them; 0 means no limit. When the process may open no more files, idle ones are
     /// closed whatever the limit; it is fitted to the number of files that the process may have open (see
     /// [`raise_open_file_limit`](crate::raise_open_file_limit)). Default: 256.
     pub open_tables_max: usize,
-    /// Bytes of all families' memtables. Writers wait for flushing when those that are full already, and wait to be
-    /// written, take more than half; one is always allowed. 0 means 32 MiB. Default: 0.
+    /// The memory budget, in bytes: one limit for all memtables, cached blocks, filters and indexes of open tables, what
+    /// transactions hold, and the buffers of flushes, merges and iterators. When it is nearly used up, the cache gives way
+    /// first, memtables are flushed before they are full, then writers are slowed down, and at the limit they wait
+    /// ([`Options::write_wait_max`]) and get `Busy`. A memtable takes at most a fifth of it, one transaction three
+    /// eighths, and the cache three quarters, whatever the other settings say. Less than 8 MiB counts as 8 MiB.
+    ///
+    /// 0 means half of the memory that this process may use (the machine's, or its control group's), at least 128 MiB but
+    /// no more than three quarters of it; 2 GiB where that is not known. Default: 0.
     pub memory_bytes_max: usize,
+    /// How long a writer waits when memory is used up or flushing has fallen behind, before it is told `Busy`. Default: 60
+    /// seconds.
+    pub write_wait_max: Duration,
     /// What a close does with merges that are due or run: finish them, which may take long, or end them at their next
     /// checkpoint and leave them to the next opening. Default: false, end them.
     pub finish_compactions_on_close: bool,
@@ -119,6 +132,11 @@ pub struct Options {
     pub listener: Option<Arc<dyn Listener>>,
     /// The file `LOG`, lines about what happens inside. Default: none is written.
     pub log: LogOptions,
+    /// Where to write a trace of this opening, which <https://ui.perfetto.dev> and other viewers show: flushes, merges,
+    /// waits and syncs as spans of their threads, everything else as moments, with names of families and files and never
+    /// keys or values. A file that is there is replaced. It is JSON and readable after a crash; nothing depends on it,
+    /// and what cannot be written is lost. Default: `None`.
+    pub trace: Option<PathBuf>,
     /// The world to run in; the real one when `None`.
     pub env: Option<Arc<dyn Env>>,
 }
@@ -130,15 +148,18 @@ impl Default for Options {
             read_only: false,
             flush_threads: 0,
             compaction_threads: 2,
+            compaction_rate_bytes_max: 0,
             block_cache_bytes: 64 << 20,
             open_tables_max: 256,
             memory_bytes_max: 0,
+            write_wait_max: Duration::from_secs(60),
             finish_compactions_on_close: false,
             transaction_bytes_max: 0,
             comparators: Vec::new(),
             defer_missing_comparators: false,
             listener: None,
             log: LogOptions::default(),
+            trace: None,
             env: None,
         }
     }
@@ -152,9 +173,11 @@ impl fmt::Debug for Options {
             .field("read_only", &self.read_only)
             .field("flush_threads", &self.flush_threads)
             .field("compaction_threads", &self.compaction_threads)
+            .field("compaction_rate_bytes_max", &self.compaction_rate_bytes_max)
             .field("block_cache_bytes", &self.block_cache_bytes)
             .field("open_tables_max", &self.open_tables_max)
             .field("memory_bytes_max", &self.memory_bytes_max)
+            .field("write_wait_max", &self.write_wait_max)
             .field(
                 "finish_compactions_on_close",
                 &self.finish_compactions_on_close,
@@ -163,6 +186,7 @@ impl fmt::Debug for Options {
             .field("comparators", &comparators)
             .field("defer_missing_comparators", &self.defer_missing_comparators)
             .field("log", &self.log)
+            .field("trace", &self.trace)
             .finish_non_exhaustive()
     }
 }
@@ -203,6 +227,10 @@ pub struct FamilyOptions {
     pub dividing_level_offset: usize,
     /// Values of this many bytes or more go to the value log; 0 keeps every value in the tables. Default: 512.
     pub value_threshold_bytes: usize,
+    /// The share of the value log, 0 to 0.9, that is live at least: with less, values are copied out of files that are
+    /// mostly dead, so that these can be removed. Work begins a little before that. Half a byte is copied for each byte
+    /// that is written, about, at the default and with overwrites of random keys; 0 switches this off. Default: 0.5.
+    pub value_live_ratio_min: f64,
     /// Compression of blocks and values. Default: LZ4.
     pub compression: Compression,
     /// Keep a Bloom filter per table. Default: true.
@@ -256,6 +284,7 @@ impl Default for FamilyOptions {
             min_levels: 1,
             dividing_level_offset: 1,
             value_threshold_bytes: 512,
+            value_live_ratio_min: 0.5,
             compression: Compression::Lz4,
             bloom_filter: true,
             bloom_false_positive_rate: 0.01,

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use kingtide_base::SeqNo;
 
+use crate::family::DroppedVersions;
+
 /// Numbers about a database. Counts are since the open unless said; sizes are of this moment.
 ///
 /// ```
@@ -81,8 +83,13 @@ pub struct Stats {
     pub merge_bytes_read: u64,
     /// Bytes written to tables and value files by merges.
     pub merge_bytes_written: u64,
-    /// Times that a writer had to wait for flushing.
+    /// Numbers about the value log.
+    pub values: ValueStats,
+    /// Times that a writer had to wait for flushing or for memory.
     pub write_stalls: u64,
+    /// The time for which writers were slowed down, all of them together, because flushing had fallen behind or memory was
+    /// short. The waits of `write_stalls` are not in it.
+    pub write_delay: Duration,
     /// Bytes that were free on the device when that was last looked at; `None` before the first look.
     pub disk_free_bytes: Option<u64>,
 }
@@ -134,20 +141,50 @@ impl CacheStats {
     }
 }
 
-/// What a database holds in memory, in bytes.
+/// Numbers about value files, where values lie that are too long for tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ValueStats {
+    /// Value files.
+    pub files: usize,
+    /// Their bytes, what is dead in them included. A file that clones share counts for each family, but once for the
+    /// database.
+    pub bytes: u64,
+    /// Bytes of records in them that tables point to; some of them may be hidden by newer entries of their keys.
+    pub live_bytes: u64,
+    /// Bytes of records that were copied since the open, because they lay in files that were mostly dead.
+    pub copied_bytes: u64,
+}
+
+impl ValueStats {
+    /// The share of the bytes that is live, 0 to 1; 1 without value files.
+    #[must_use]
+    pub fn live_ratio(&self) -> f64 {
+        if self.bytes == 0 {
+            return 1.0;
+        }
+        ratio(self.live_bytes, self.bytes).min(1.0)
+    }
+}
+
+/// What a database holds in memory, in bytes, and how much it may be. These are the accounts of its memory budget: what
+/// the allocator gave, as far as it was touched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStats {
-    /// Entries of memtables, sealed ones included.
+    /// Memtables and their indexes, sealed ones included.
     pub memtable_bytes: u64,
+    /// Memory of earlier memtables and transactions that is kept for later ones.
+    pub kept_bytes: u64,
     /// Blocks of tables in the cache.
     pub cache_bytes: u64,
     /// Filters and indexes of open tables.
     pub table_bytes: u64,
-    /// Reads and writes that open transactions hold.
+    /// Reads and writes that open transactions hold, prepared ones included.
     pub transaction_bytes: u64,
-    /// The limit for memtables: [`Options::memory_bytes_max`](crate::Options::memory_bytes_max), or its default.
+    /// What flushes, merges and iterators read and write through.
+    pub buffer_bytes: u64,
+    /// The limit for all of it: what [`Options::memory_bytes_max`](crate::Options::memory_bytes_max) came to.
     pub limit_bytes: u64,
-    /// How close sealed memtables are to the share of the limit at which writers wait.
+    /// How close memory is to the point at which writers wait.
     pub pressure: MemoryPressure,
 }
 
@@ -155,21 +192,26 @@ impl MemoryStats {
     /// All of it.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
-        self.memtable_bytes + self.cache_bytes + self.table_bytes + self.transaction_bytes
+        self.memtable_bytes
+            + self.kept_bytes
+            + self.cache_bytes
+            + self.table_bytes
+            + self.transaction_bytes
+            + self.buffer_bytes
     }
 }
 
-/// How close sealed memtables are to the share of memory at which writers wait for flushing.
+/// How much of the memory that writers may use is in use, less what the caches could give up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MemoryPressure {
-    /// They take less than half of it.
+    /// Less than half of it.
     #[default]
     Normal,
-    /// They take half of it or more.
+    /// Half of it or more.
     Elevated,
-    /// They take three quarters of it or more.
+    /// Three quarters of it or more.
     High,
-    /// They take all of it: a writer that fills a memtable waits.
+    /// All of it: writers wait.
     Critical,
 }
 
@@ -227,6 +269,10 @@ pub struct FamilyStats {
     pub merge_bytes_read: u64,
     /// Bytes written to tables and value files by merges.
     pub merge_bytes_written: u64,
+    /// Versions that flushes and merges left out, by reason.
+    pub dropped: DroppedVersions,
+    /// Numbers about the value files that the family's tables point to.
+    pub values: ValueStats,
 }
 
 impl FamilyStats {

@@ -1,4 +1,5 @@
-//! When and what to merge: pure functions from the shape of a family's tree to a plan. No I/O, no clock, no state.
+//! When and what to merge, and how much writers are held back: pure functions from the shape of a family's tree to a
+//! plan. No I/O, no clock, no state.
 //!
 //! The caller describes the tree ([`TreeShape`]), asks [`pick_merge`] for a plan, marks the plan's inputs busy and its
 //! reservation taken, runs it and installs the result in one step. It may ask again before that for a second plan to run at
@@ -10,18 +11,27 @@
 //! | `pick` | the policy |
 //! | `overlap` | the parts of level 1 |
 //! | `place` | where new tables go |
+//! | `values` | which value files are collected |
+//! | `pace` | how much writers are held back |
 //! | [`simulation`] | a tree that lives by plans: for tests, and for the binary `compaction-sim` |
 
 mod overlap;
+mod pace;
 mod pick;
 mod place;
 mod shape;
 pub mod simulation;
+mod values;
 
-pub use pick::{merge_all, merge_range, pick_merge};
+pub use pace::{BYTES_PER_STEP, DELAY_STEP_MAX, Standing, delay, pressure};
+pub use pick::{merge_all, merge_range, pick_merge, rewrite_table};
 pub use place::place;
 pub use shape::{
     MergeInput, MergePlan, PolicyOptions, Reservation, TableShape, TreeShape, last_level,
+};
+pub use values::{
+    NewerDeletes, ValueBounds, ValueFileShape, ValueShape, ValueTable, ValueWork, hidden_bytes_max,
+    pick_value_work,
 };
 
 #[cfg(test)]

@@ -10,19 +10,19 @@ use std::sync::Arc;
 
 use kingtide_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use kingtide_base::{
-    EntryRef, FileId, Fragments, KeyOrder, SeqNo, StorageError, StorageResult, ValueRef,
+    EntryRef, FamilyId, FileId, Fragments, KeyOrder, SeqNo, StorageError, StorageResult, ValueRef,
 };
 use kingtide_env::File;
 use kingtide_format::block::{BlockKind, BlockPlace, DataBlockBuilder, write_section};
 use kingtide_format::klog::{
-    IndexBuilder, KLOG_VERSION, KLOG_VERSION_PLAIN, KlogFooter, encode_properties,
-    shortest_separator,
+    IndexBuilder, KLOG_VERSION, KLOG_VERSION_PLAIN, KLOG_VERSION_RANGES, KlogFooter,
+    encode_properties, shortest_separator,
 };
 use kingtide_format::{CodecId, TableMeta, ValueFileUse};
 
 use crate::names::{damaged, klog_path};
 use crate::output::Output;
-use kingtide_collections::FilterBuilder;
+use kingtide_collections::{FilterBuilder, MemoryBudget};
 
 /// The smallest and the largest target for the raw bytes of a block.
 const BLOCK_BYTES: std::ops::RangeInclusive<usize> = 256..=1 << 20;
@@ -52,6 +52,7 @@ pub struct TableBuilder {
     meta: TableMeta,
     value_files: BTreeMap<FileId, (u64, u64)>,
     ranges: Fragments,
+    family: Option<(FamilyId, String)>,
     separator: Vec<u8>,
     /// The last entry, for the check of the order in debug builds.
     previous: Option<(Vec<u8>, SeqNo)>,
@@ -94,6 +95,7 @@ impl TableBuilder {
                 is_largest_excluded: false,
                 sequence_min: SeqNo::MAX,
                 sequence_max: SeqNo::ZERO,
+                sequence_base: SeqNo::ZERO,
                 entries: 0,
                 tombstones: 0,
                 range_deletes: 0,
@@ -102,9 +104,24 @@ impl TableBuilder {
             },
             value_files: BTreeMap::new(),
             ranges: Fragments::default(),
+            family: None,
             separator: Vec::new(),
             previous: None,
         }
+    }
+
+    /// Counts the memory that the builder takes in `budget`.
+    #[must_use]
+    pub fn with_budget(mut self, budget: &Arc<MemoryBudget>) -> Self {
+        self.output.set_budget(budget);
+        self
+    }
+
+    /// Bytes of memory that grow with the table: filter and index.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let filter = self.filter.as_ref().map_or(0, FilterBuilder::memory_bytes);
+        filter + self.index.bytes()
     }
 
     /// Adds the next entry: keys ascending, for one key the newest version first.
@@ -135,6 +152,11 @@ impl TableBuilder {
         }
         self.block.add(entry);
         Ok(())
+    }
+
+    /// Tells the table for which family it is written, so that a manifest can be rebuilt.
+    pub fn set_family(&mut self, id: FamilyId, name: String) {
+        self.family = Some((id, name));
     }
 
     /// Gives the table its range deletes, which the caller has cut to its keys; each has an end. They may begin before the
@@ -178,7 +200,9 @@ impl TableBuilder {
         let (blocks, codec) = (self.index.blocks(), self.settings.codec);
         let index = std::mem::take(&mut self.index).finish();
         let filter = self.filter.take().map(FilterBuilder::finish);
-        let properties = encode_properties(&self.meta, self.settings.order.name(), &self.ranges);
+        let family = self.family.as_ref().map(|(id, name)| (*id, name.as_str()));
+        let order_name = self.settings.order.name();
+        let properties = encode_properties(&self.meta, order_name, &self.ranges, family);
 
         let (index_offset, index_checksum) = self.section(BlockKind::Index, codec, &index)?;
         let (filter_offset, filter_checksum) = match filter {
@@ -197,9 +221,10 @@ impl TableBuilder {
             properties_checksum,
             blocks,
             codec,
-            version: match self.ranges.is_empty() {
-                true => KLOG_VERSION_PLAIN,
-                false => KLOG_VERSION,
+            version: match (self.family.is_some(), self.ranges.is_empty()) {
+                (true, _) => KLOG_VERSION,
+                (false, true) => KLOG_VERSION_PLAIN,
+                (false, false) => KLOG_VERSION_RANGES,
             },
         };
         let (bytes, sum) = footer.encode(self.meta.file, self.output.position());
@@ -248,6 +273,7 @@ impl TableBuilder {
         self.index
             .add(self.output.position() - place.offset, &separator);
         self.separator = shortened;
+        self.output.account(self.memory_bytes());
         self.output.flush_if_full()
     }
 

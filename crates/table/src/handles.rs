@@ -17,6 +17,12 @@ use kingtide_env::sync::atomic::{AtomicBool, Ordering};
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
 
+/// True when the system refused to open a file because this process, or the machine, has too many open.
+#[must_use]
+pub fn has_no_more_files(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(EMFILE | ENFILE))
+}
+
 /// Open handles of one kind.
 #[derive(Debug)]
 pub struct Handles<H> {
@@ -91,11 +97,8 @@ impl<H> Handles<H> {
 
     fn open_new(&self, file: FileId, open: impl Fn() -> StorageResult<H>) -> StorageResult<Arc<H>> {
         let handle = match open() {
-            Err(StorageError::Io { source, .. })
-                if matches!(source.raw_os_error(), Some(EMFILE | ENFILE)) =>
-            {
-                // Half of them, so that the next few openings do not end here again.
-                self.close_idle(self.open_count() / 2);
+            Err(StorageError::Io { source, .. }) if has_no_more_files(&source) => {
+                self.close_some();
                 open()?
             }
             other => other?,
@@ -146,8 +149,13 @@ impl<H> Handles<H> {
         self.open.load().len()
     }
 
+    /// Closes idle handles: half of what is open, so that the next few openings need not.
+    pub fn close_some(&self) {
+        self.close_idle(self.open_count() / 2);
+    }
+
     /// Closes idle handles until `keep` are left, or all that are left are in use.
-    fn close_idle(&self, keep: usize) {
+    pub fn close_idle(&self, keep: usize) {
         while self.open_count() > keep {
             let closed = self.take_idle();
             if closed.is_none() {

@@ -21,6 +21,7 @@ mod names;
 mod output;
 mod read_ahead;
 mod salvage;
+mod samples;
 mod sections;
 mod table;
 mod table_cache;
@@ -30,6 +31,8 @@ mod verify;
 
 pub use builder::{TableBuilder, TableSettings};
 pub use cursor::{CursorUse, TableCursor};
+pub use fences::Fences;
+pub use handles::has_no_more_files;
 pub use kingtide_format::block::DataBlock as Block;
 pub use level::LevelCursor;
 pub use names::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};

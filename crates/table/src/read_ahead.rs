@@ -8,7 +8,7 @@ use kingtide_format::block::DataBlock;
 use crate::cursor::CursorUse;
 use crate::sections::read_range;
 use crate::table::Table;
-use kingtide_collections::BlockCache;
+use kingtide_collections::{Account, BlockCache, Charge};
 
 /// What a scan reads at once, in bytes, and the most that a walking reader does.
 const WINDOW_BYTES_MAX: u64 = 256 << 10;
@@ -28,6 +28,8 @@ pub struct ReadAhead {
     /// Consecutive blocks that came from the file.
     misses: u32,
     window_bytes: u64,
+    /// What the buffer takes of the budget.
+    charge: Option<Charge>,
 }
 
 impl ReadAhead {
@@ -83,9 +85,21 @@ impl ReadAhead {
             let end = (extent.start + self.window_bytes).min(table.fences.data_end());
             self.buffer = read_range(&*table.file, &table.name, extent.start, end)?;
             self.start = extent.start;
+            self.account(table);
         }
         let from = (extent.start - self.start) as usize;
         let to = (extent.end - self.start) as usize;
         table.decode_block(index, self.buffer[from..to].to_vec())
+    }
+
+    fn account(&mut self, table: &Table) {
+        let bytes = self.buffer.capacity();
+        match (&mut self.charge, &table.charge) {
+            (Some(charge), _) => charge.set(bytes),
+            (None, Some(of_table)) => {
+                self.charge = Some(of_table.budget().charge(Account::Buffers, bytes));
+            }
+            (None, None) => {}
+        }
     }
 }

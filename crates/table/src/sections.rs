@@ -98,7 +98,7 @@ impl Sections {
         let properties =
             decode_properties(&properties, file_id).map_err(|Truncated| malformed())?;
         let mut meta = properties.meta;
-        if meta.range_deletes > 0 && footer.version == KLOG_VERSION_PLAIN {
+        if !fits_version(meta.range_deletes > 0, properties.family.is_some(), &footer) {
             return Err(malformed());
         }
         meta.file_bytes = file_bytes;
@@ -112,6 +112,13 @@ impl Sections {
             ranges: properties.ranges,
         })
     }
+}
+
+/// True when a table of the footer's version may tell of range deletes and a family as it does.
+fn fits_version(has_ranges: bool, has_family: bool, footer: &KlogFooter) -> bool {
+    let has_any = has_ranges || has_family;
+    (!has_any || footer.version > KLOG_VERSION_PLAIN)
+        && (!has_family || footer.version >= KLOG_VERSION)
 }
 
 /// The payload of a section that must have the checksum which the footer records for it.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use kingtide_base::{Fragments, KeyOrder, SeqNo, StorageError, StorageResult, Truncated};
-use kingtide_collections::{BlockCache, Filter, prefetch_bytes};
+use kingtide_collections::{BlockCache, Charge, Filter, prefetch_bytes};
 use kingtide_env::File;
 use kingtide_format::TableMeta;
 use kingtide_format::block::{BlockFault, DataBlock};
@@ -29,6 +29,8 @@ pub struct Table {
     pub(crate) filter: Option<Filter>,
     pub(crate) ranges: Arc<Fragments>,
     pub(crate) footer: KlogFooter,
+    /// What the table keeps in memory, once a cache keeps it.
+    pub(crate) charge: Option<Charge>,
 }
 
 impl std::fmt::Debug for Table {
@@ -52,7 +54,8 @@ impl Table {
         meta: &TableMeta,
         order: KeyOrder,
     ) -> StorageResult<Self> {
-        let sections = Sections::read(&*file, &name, meta.file)?;
+        let mut sections = Sections::read(&*file, &name, meta.file)?;
+        sections.meta.raise_sequences(meta.sequence_base);
         let end = sections.meta.file_bytes;
         if end != meta.file_bytes {
             let fault = BlockFault::mismatch("length of the file", meta.file_bytes, end);
@@ -75,6 +78,10 @@ impl Table {
                 sections.order_name,
                 order.name()
             );
+            return Err(StorageError::malformed(name, properties_offset, what));
+        }
+        if meta.sequence_base > SeqNo::ZERO && !sections.ranges.is_empty() {
+            let what = "range deletes in a table of a bulk load";
             return Err(StorageError::malformed(name, properties_offset, what));
         }
         let ranges = Fragments::from_list(&order, sections.ranges).ok_or_else(|| {
@@ -106,6 +113,7 @@ impl Table {
             filter,
             ranges: Arc::new(ranges),
             footer: sections.footer,
+            charge: None,
         })
     }
 
@@ -240,8 +248,10 @@ impl Table {
     /// Data block `index` from its bytes.
     pub(crate) fn decode_block(&self, index: usize, bytes: Vec<u8>) -> StorageResult<DataBlock> {
         let offset = self.fences.extent(index).start;
-        DataBlock::decode(bytes, self.meta.file, offset)
-            .map_err(|fault| self.damaged_block(index, fault))
+        let mut block = DataBlock::decode(bytes, self.meta.file, offset)
+            .map_err(|fault| self.damaged_block(index, fault))?;
+        block.raise_sequences(self.meta.sequence_base);
+        Ok(block)
     }
 
     pub(crate) fn damaged_block(&self, index: usize, fault: BlockFault) -> StorageError {

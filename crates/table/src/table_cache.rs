@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kingtide_base::{FileId, KeyOrder, StorageError, StorageResult};
+use kingtide_collections::{Account, MemoryBudget};
 use kingtide_env::{Directory, OpenMode};
 use kingtide_format::TableMeta;
 
@@ -10,20 +11,52 @@ use crate::handles::Handles;
 use crate::names::{klog_name, klog_path};
 use crate::table::Table;
 
+/// Open tables take at most one part in so many of the memory budget, as long as fewer do.
+const SHARE_DIVISOR: usize = 4;
+
 /// The open tables of a database. Tables in use may exceed the limit; idle ones are closed by a clock.
 #[derive(Debug)]
 pub struct TableCache {
     directory: Arc<dyn Directory>,
     tables: Handles<Table>,
+    budget: Arc<MemoryBudget>,
 }
 
 impl TableCache {
     /// Opens tables in `directory` (`klog`) and keeps up to `open_tables_max` of them open; at least one.
     #[must_use]
     pub fn new(directory: Arc<dyn Directory>, open_tables_max: usize) -> Self {
+        Self::with_budget(directory, open_tables_max, MemoryBudget::unlimited())
+    }
+
+    /// As [`TableCache::new`]; what open tables keep in memory counts in `budget`, and so does what cursors over them read
+    /// ahead.
+    #[must_use]
+    pub fn with_budget(
+        directory: Arc<dyn Directory>,
+        open_tables_max: usize,
+        budget: Arc<MemoryBudget>,
+    ) -> Self {
         Self {
             directory,
             tables: Handles::new(open_tables_max),
+            budget,
+        }
+    }
+
+    /// Closes idle tables until those that are open take at most `bytes` of memory, or all that are left are in use.
+    pub fn shrink_to(&self, bytes: usize) {
+        loop {
+            let (count, held) = (self.open_count(), self.memory_bytes());
+            if held <= bytes || count == 0 {
+                return;
+            }
+            // As many as would be enough if all were of one size.
+            let excess = (held - bytes).saturating_mul(count).div_ceil(held);
+            self.tables.close_idle(count - excess.min(count));
+            if self.open_count() >= count {
+                return;
+            }
         }
     }
 
@@ -61,12 +94,25 @@ impl TableCache {
             .directory
             .open(&klog_name(meta.file), OpenMode::Read)
             .map_err(|error| StorageError::io(&*name, "open", error))?;
-        Table::open(file, name, meta, order.clone())
+        // Filters and fences take at most this share; the table that is asked for is opened in any case.
+        let bytes_max = self.budget.limit_bytes() / SHARE_DIVISOR;
+        if self.budget.of(Account::Tables) > bytes_max {
+            self.shrink_to(bytes_max);
+        }
+        let mut table = Table::open(file, name, meta, order.clone())?;
+        let bytes = table.memory_bytes();
+        table.charge = Some(self.budget.charge(Account::Tables, bytes));
+        Ok(table)
     }
 
     /// Closes the table as soon as nobody uses it; for files about to be removed.
     pub fn forget(&self, file: FileId) {
         self.tables.forget(file);
+    }
+
+    /// Closes idle tables, to leave files to others: half of what is open.
+    pub fn close_some(&self) {
+        self.tables.close_some();
     }
 
     /// Tables that stay open while nobody uses them, at most.

@@ -104,9 +104,14 @@ impl TableEntry {
         if range.is_empty() && !block.is_separated(index) {
             return Ok(TableValue::Inline(BlockValue(Bytes::Owned(Vec::new()))));
         }
-        if block.entries() == 1 {
-            let mut bytes = Vec::new();
+        let mut bytes = Vec::new();
+        let is_alone = block.entries() == 1;
+        if is_alone {
             block.decompress_values(&mut bytes)?;
+        } else if block.values_raw_bytes() <= SCRATCH_BYTES_KEPT {
+            bytes.reserve_exact(range.len());
+        }
+        if is_alone || block.copy_lz4_range(range.clone(), &mut bytes) {
             return if block.is_separated(index) {
                 decode_pointer(&bytes).map(TableValue::Separated)
             } else {
@@ -124,8 +129,9 @@ impl TableEntry {
             let column = scratch.get(..range.end).unwrap_or(scratch);
             let value = match block.value(index, column)? {
                 ValueRef::Separated(pointer) => TableValue::Separated(pointer),
-                ValueRef::Inline(bytes) => {
-                    TableValue::Inline(BlockValue(Bytes::Owned(bytes.to_vec())))
+                ValueRef::Inline(value) => {
+                    bytes.extend_from_slice(value);
+                    TableValue::Inline(BlockValue(Bytes::Owned(bytes)))
                 }
             };
             if scratch.capacity() > SCRATCH_BYTES_KEPT {

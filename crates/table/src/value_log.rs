@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use kingtide_base::limits::VALUE_BYTES_MAX;
 use kingtide_base::{FileId, StorageError, StorageResult, ValuePointer, key_hash};
+use kingtide_collections::MemoryBudget;
 use kingtide_env::{Directory, File, OpenMode};
 use kingtide_format::block::{BlockFault, BlockPlace};
 use kingtide_format::klog::FOOTER_READ_BYTES;
@@ -52,6 +53,13 @@ impl ValueLogBuilder {
         }
     }
 
+    /// Counts the memory that the builder takes in `budget`.
+    #[must_use]
+    pub fn with_budget(mut self, budget: &Arc<MemoryBudget>) -> Self {
+        self.output.set_budget(budget);
+        self
+    }
+
     /// Appends `value`; where it will be. It can be read after [`ValueLogBuilder::flush`].
     ///
     /// # Errors
@@ -69,6 +77,7 @@ impl ValueLogBuilder {
         let target = self.output.buffer();
         let record_bytes = encode_record(target, self.codec, key_hash(key), value, place);
         self.records += 1;
+        self.output.account(0);
         self.output.flush_if_full()?;
         Ok(ValuePointer {
             file: self.file_id,
@@ -184,6 +193,11 @@ impl ValueFiles {
     /// Closes the file as soon as nobody uses it; for files about to be removed.
     pub fn forget(&self, file: FileId) {
         self.files.forget(file);
+    }
+
+    /// Closes idle files, to leave files to others: half of what is open.
+    pub fn close_some(&self) {
+        self.files.close_some();
     }
 
     /// Files open now.

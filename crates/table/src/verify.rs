@@ -59,7 +59,8 @@ impl Table {
             progress(self.fences.extent(index).end);
         }
         // The sections were verified when the table was opened; the file may have changed since.
-        let sections = Sections::read(&*self.file, &self.name, self.meta.file)?;
+        let mut sections = Sections::read(&*self.file, &self.name, self.meta.file)?;
+        sections.meta.raise_sequences(self.meta.sequence_base);
         let ranges = Fragments::from_list(&self.order, sections.ranges);
         let is_same = ranges.is_some_and(|ranges| ranges == *self.ranges);
         if !is_same || walk.finish(self) != sections.meta || sections.footer != self.footer {

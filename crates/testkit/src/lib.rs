@@ -6,8 +6,10 @@
 //! | [`script`] | a fixed history, cut at every I/O, recovers to a state that the promises allow |
 //! | [`kill`] | a real process killed on a real directory loses no acknowledged transaction |
 //! | [`damage`] | a flipped byte anywhere is an error or harmless, never a wrong answer |
+//! | [`fuzz`] | any bytes are an error or harmless, in every decoder, and any calls answer as a map would |
 //! | [`real_data`] | real records survive an import that is killed half way |
 //! | [`isolation`] | transactions see of each other what their levels say |
+//! | [`together`] | threads, the system's or a simulation's |
 //! | [`model`] | the naive model: an ordered map of versions |
 //!
 //! Nothing here sleeps or measures time. All randomness comes from a seed that every failure names; the order in which
@@ -15,6 +17,7 @@
 
 pub mod damage;
 pub mod dump;
+pub mod fuzz;
 pub mod history;
 pub mod isolation;
 pub mod kill;
@@ -24,6 +27,7 @@ pub mod random;
 pub mod real_data;
 pub mod runner;
 pub mod script;
+pub mod together;
 pub mod violation;
 pub mod world;
 

@@ -22,10 +22,20 @@ pub const IMAGES: [CrashImage; 4] = [
 #[must_use]
 pub fn options(env: &MemoryEnv) -> Options {
     Options {
-        env: Some(Arc::new(env.clone())),
+        env: Some(seen_by_threads(Arc::new(env.clone()))),
         comparators: order::registered(),
         ..Options::default()
     }
+}
+
+/// The world as the database is given it: in a simulation its calls pause.
+#[must_use]
+pub fn seen_by_threads(env: Arc<dyn Env>) -> Arc<dyn Env> {
+    #[cfg(simulated)]
+    if kingtide_env::baton::is_simulated() {
+        return Arc::new(kingtide_env::baton::BatonEnv::new(env));
+    }
+    env
 }
 
 /// Switches the machine off: every later call into this world fails and changes nothing.

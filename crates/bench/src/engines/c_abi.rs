@@ -1,6 +1,6 @@
 //! Any library with the C interface of TidesDB 9, for comparison: the same settings, called through that interface.
 //!
-//! One column family. A session has one transaction at read committed for its writes, reset after every commit as the
+//! A session has one transaction at read committed for its writes, reset after every commit as the
 //! interface provides for, and one for its reads.
 //!
 //! Invariants: pointers come from a create function of the library, are used only between it and the matching free
@@ -30,17 +30,16 @@ use crate::{BenchError, Codec, Result, Settings, SyncChoice};
 const POLL: Duration = Duration::from_millis(10);
 // Looks in a row that must find nothing: a merge may be picked just after a flush has ended.
 const QUIET_POLLS: usize = 3;
-const FAMILY: &CStr = c"bench";
 const NOT_FOUND: i32 = -3;
 const BUSY: i32 = -14;
 const READ_COMMITTED: i32 = 1;
 const LOG_NOTHING: i32 = 99;
 
-/// An open database with its one family.
+/// An open database with its families, at least one.
 pub(super) struct CAbiEngine {
     api: Api,
     db: Opaque,
-    family: Opaque,
+    families: Vec<Opaque>,
     file: PathBuf,
 }
 
@@ -55,8 +54,10 @@ impl CAbiEngine {
         let path = CString::new(settings.directory.as_os_str().as_bytes())
             .map_err(|_| BenchError::Settings("the directory's name holds a zero byte".into()))?;
         let db = open_database(&api, &path, settings)?;
-        let family = match create_family(&api, db, settings) {
-            Ok(family) => family,
+        let families =
+            (0..settings.families).map(|number| create_family(&api, db, settings, number));
+        let families = match families.collect() {
+            Ok(families) => families,
             Err(source) => {
                 // SAFETY: opened above, closed once.
                 unsafe { (api.close)(db) };
@@ -66,7 +67,7 @@ impl CAbiEngine {
         Ok(Self {
             api,
             db,
-            family,
+            families,
             file,
         })
     }
@@ -80,11 +81,13 @@ impl CAbiEngine {
     }
 
     fn is_busy(&self) -> bool {
-        // SAFETY: the family is alive as long as the database.
-        let flushing = unsafe { (self.api.is_flushing)(self.family) };
-        // SAFETY: as above.
-        let compacting = unsafe { (self.api.is_compacting)(self.family) };
-        flushing != 0 || compacting != 0
+        self.families.iter().any(|family| {
+            // SAFETY: the family is alive as long as the database.
+            let flushing = unsafe { (self.api.is_flushing)(*family) };
+            // SAFETY: as above.
+            let compacting = unsafe { (self.api.is_compacting)(*family) };
+            flushing != 0 || compacting != 0
+        })
     }
 }
 
@@ -114,7 +117,8 @@ fn open_database(api: &Api, path: &CStr, settings: &Settings) -> Result<Opaque> 
     Ok(db)
 }
 
-fn create_family(api: &Api, db: Opaque, settings: &Settings) -> Result<Opaque> {
+fn create_family(api: &Api, db: Opaque, settings: &Settings, number: usize) -> Result<Opaque> {
+    let name = CString::new(format!("bench{number}")).unwrap_or_default();
     // SAFETY: no preconditions.
     let mut config = unsafe { (api.default_family_config)() };
     config.set(
@@ -133,6 +137,8 @@ fn create_family(api: &Api, db: Opaque, settings: &Settings) -> Result<Opaque> {
             &settings.false_positive_rate().to_ne_bytes(),
         );
     }
+    let has_index = i32::from(settings.block_index);
+    config.set(family_field::ENABLE_BLOCK_INDEXES, &has_index.to_ne_bytes());
     config.set(
         family_field::SYNC_MODE,
         &sync_number(settings.sync).to_ne_bytes(),
@@ -145,10 +151,10 @@ fn create_family(api: &Api, db: Opaque, settings: &Settings) -> Result<Opaque> {
             .to_ne_bytes(),
     );
     // SAFETY: the database is open, the name ends with zero, the struct has the documented layout.
-    let code = unsafe { (api.create_family)(db, FAMILY.as_ptr(), &config) };
+    let code = unsafe { (api.create_family)(db, name.as_ptr(), &config) };
     check("create the family", code)?;
     // SAFETY: the database is open, the name ends with zero.
-    let family = unsafe { (api.get_family)(db, FAMILY.as_ptr()) };
+    let family = unsafe { (api.get_family)(db, name.as_ptr()) };
     if family.is_null() {
         return Err(BenchError::Engine(
             "c-abi: the family that was created is not there".into(),
@@ -203,6 +209,7 @@ impl Engine for CAbiEngine {
                 engine: self,
                 writer,
                 reader,
+                iterator: None,
             })),
             Err(source) => {
                 // SAFETY: begun above, freed once.
@@ -213,11 +220,13 @@ impl Engine for CAbiEngine {
     }
 
     fn settle(&self) -> Result<()> {
-        // SAFETY: the family is alive.
-        let code = unsafe { (self.api.flush_memtable)(self.family) };
-        // A flush that is running already is what was asked for.
-        if code != BUSY {
-            check("flush", code)?;
+        for family in &self.families {
+            // SAFETY: the family is alive.
+            let code = unsafe { (self.api.flush_memtable)(*family) };
+            // A flush that is running already is what was asked for.
+            if code != BUSY {
+                check("flush", code)?;
+            }
         }
         let mut quiet = 0;
         while quiet < QUIET_POLLS {
@@ -234,15 +243,18 @@ impl Engine for CAbiEngine {
     }
 }
 
-/// One thread's transactions.
+/// One thread's transactions, and the iterator of its seeks.
 struct CAbiSession<'a> {
     engine: &'a CAbiEngine,
     writer: Opaque,
     reader: Opaque,
+    iterator: Option<Iterator<'a>>,
 }
 
 impl Drop for CAbiSession<'_> {
     fn drop(&mut self) {
+        // Before its transaction.
+        self.iterator = None;
         for transaction in [self.writer, self.reader] {
             // SAFETY: begun with the session, freed only here.
             unsafe { (self.engine.api.txn_free)(transaction) };
@@ -251,6 +263,24 @@ impl Drop for CAbiSession<'_> {
 }
 
 impl CAbiSession<'_> {
+    fn put(&mut self, family: usize, key: &[u8], value: &[u8]) -> Result<()> {
+        let (put, family) = (self.engine.api.txn_put, self.engine.families[family]);
+        let (key_start, value_start) = (key.as_ptr(), value.as_ptr());
+        // SAFETY: transaction and family are alive; both slices go with their lengths and are copied.
+        let code = unsafe {
+            put(
+                self.writer,
+                family,
+                key_start,
+                key.len(),
+                value_start,
+                value.len(),
+                0,
+            )
+        };
+        check("put", code)
+    }
+
     fn commit(&mut self) -> Result<()> {
         let api = &self.engine.api;
         // SAFETY: the transaction is alive and this session's own.
@@ -264,35 +294,32 @@ impl CAbiSession<'_> {
 
 impl Session for CAbiSession<'_> {
     fn put_batch(&mut self, pairs: &[(&[u8], &[u8])]) -> Result<()> {
-        let (put, family) = (self.engine.api.txn_put, self.engine.family);
         for (key, value) in pairs {
-            let (key_start, value_start) = (key.as_ptr(), value.as_ptr());
-            // SAFETY: transaction and family are alive; both slices go with their lengths and are copied.
-            let code = unsafe {
-                put(
-                    self.writer,
-                    family,
-                    key_start,
-                    key.len(),
-                    value_start,
-                    value.len(),
-                    0,
-                )
-            };
-            check("put", code)?;
+            self.put(0, key, value)?;
+        }
+        self.commit()
+    }
+
+    fn put_families(&mut self, writes: &[(usize, &[u8], &[u8])]) -> Result<()> {
+        for (family, key, value) in writes {
+            self.put(*family, key, value)?;
         }
         self.commit()
     }
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let CAbiEngine { api, family, .. } = self.engine;
+        self.get_in(0, key, value)
+    }
+
+    fn get_in(&mut self, family: usize, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let CAbiEngine { api, families, .. } = self.engine;
         value.clear();
         let (mut start, mut count) = (ptr::null_mut(), 0);
         // SAFETY: transaction and family are alive, the key goes with its length, both results may be written.
         let code = unsafe {
             (api.txn_get)(
                 self.reader,
-                *family,
+                families[family],
                 key.as_ptr(),
                 key.len(),
                 &mut start,
@@ -311,7 +338,7 @@ impl Session for CAbiSession<'_> {
     }
 
     fn delete_batch(&mut self, keys: &[&[u8]]) -> Result<()> {
-        let (delete, family) = (self.engine.api.txn_delete, self.engine.family);
+        let (delete, family) = (self.engine.api.txn_delete, self.engine.families[0]);
         for key in keys {
             // SAFETY: transaction and family are alive; the key goes with its length and is copied.
             let code = unsafe { delete(self.writer, family, key.as_ptr(), key.len()) };
@@ -326,19 +353,22 @@ impl Session for CAbiSession<'_> {
         limit: u64,
         visit: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<u64> {
-        let iterator = Iterator::new(self.engine, self.reader)?;
-        if !iterator.seek(from)? {
-            return Ok(0);
-        }
-        let mut visited = 0;
-        while visited < limit && iterator.is_valid() {
-            iterator.visit(visit)?;
-            visited += 1;
-            if visited < limit {
-                iterator.next()?;
-            }
-        }
-        Ok(visited)
+        Iterator::new(self.engine, self.reader)?.walk(from, limit, visit)
+    }
+
+    fn seek(
+        &mut self,
+        from: &[u8],
+        limit: u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
+        let iterator = match &self.iterator {
+            Some(iterator) => iterator,
+            None => self
+                .iterator
+                .insert(Iterator::new(self.engine, self.reader)?),
+        };
+        iterator.walk(from, limit, visit)
     }
 }
 
@@ -352,12 +382,28 @@ impl<'a> Iterator<'a> {
     fn new(engine: &'a CAbiEngine, transaction: Opaque) -> Result<Self> {
         let mut pointer = ptr::null_mut();
         // SAFETY: transaction and family are alive, `pointer` is null and may be written.
-        let code = unsafe { (engine.api.iter_new)(transaction, engine.family, &mut pointer) };
+        let code = unsafe { (engine.api.iter_new)(transaction, engine.families[0], &mut pointer) };
         check("iterate", code)?;
         Ok(Self {
             api: &engine.api,
             pointer,
         })
+    }
+
+    /// Visits at most `limit` entries from the first key at or behind `from`; answers how many.
+    fn walk(&self, from: &[u8], limit: u64, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
+        if !self.seek(from)? {
+            return Ok(0);
+        }
+        let mut visited = 0;
+        while visited < limit && self.is_valid() {
+            self.visit(visit)?;
+            visited += 1;
+            if visited < limit {
+                self.next()?;
+            }
+        }
+        Ok(visited)
     }
 
     /// Goes to the first key at or behind `from`; false when there is none.

@@ -52,6 +52,7 @@ pub(super) mod family_field {
     pub(in crate::engines) const COMPRESSION_ALGORITHM: usize = 160;
     pub(in crate::engines) const ENABLE_BLOOM_FILTER: usize = 164;
     pub(in crate::engines) const BLOOM_FPR: usize = 168;
+    pub(in crate::engines) const ENABLE_BLOCK_INDEXES: usize = 176;
     pub(in crate::engines) const SYNC_MODE: usize = 188;
     pub(in crate::engines) const SYNC_INTERVAL_US: usize = 192;
     pub(in crate::engines) const COMPARATOR_NAME: usize = 200;

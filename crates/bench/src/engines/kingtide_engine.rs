@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use kingtide::{
-    ColumnFamily, Compression, Db, FamilyOptions, IterOptions, Options, SyncMode, Transaction,
+    ColumnFamily, Compression, Db, FamilyOptions, Iter, IterOptions, Options, SyncMode, Transaction,
 };
 
 use super::{Engine, Session};
 use crate::{Codec, Result, Settings, SyncChoice};
 
+/// The name of the first family; others have their number behind it.
 const FAMILY: &str = "bench";
 
-/// An open Kingtide database with one family.
+/// An open Kingtide database and its families, of which there is at least one.
 pub(super) struct KingtideEngine {
     db: Db,
-    family: ColumnFamily,
+    families: Vec<ColumnFamily>,
 }
 
 impl KingtideEngine {
@@ -26,8 +27,12 @@ impl KingtideEngine {
             ..Options::default()
         };
         let db = Db::open(&settings.directory, options)?;
-        let family = db.open_family(FAMILY, family_options(settings))?;
-        Ok(Self { db, family })
+        let mut families = vec![db.open_family(FAMILY, family_options(settings))?];
+        for number in 1..settings.families {
+            let name = format!("{FAMILY}{number}");
+            families.push(db.open_family(&name, family_options(settings))?);
+        }
+        Ok(Self { db, families })
     }
 }
 
@@ -42,6 +47,7 @@ fn family_options(settings: &Settings) -> FamilyOptions {
         },
         bloom_filter: settings.bloom_bits > 0.0,
         bloom_false_positive_rate: settings.false_positive_rate(),
+        block_index: settings.block_index,
         sync: match settings.sync {
             SyncChoice::None => SyncMode::None,
             SyncChoice::Interval => {
@@ -61,13 +67,17 @@ impl Engine for KingtideEngine {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         Ok(Box::new(KingtideSession {
             db: &self.db,
-            family: &self.family,
+            family: &self.families[0],
+            families: &self.families,
             transaction: None,
+            iter: None,
         }))
     }
 
     fn settle(&self) -> Result<()> {
-        self.db.flush(&self.family)?;
+        for family in &self.families {
+            self.db.flush(family)?;
+        }
         Ok(self.db.wait_idle()?)
     }
 
@@ -80,7 +90,10 @@ impl Engine for KingtideEngine {
 struct KingtideSession<'a> {
     db: &'a Db,
     family: &'a ColumnFamily,
+    families: &'a [ColumnFamily],
     transaction: Option<Transaction>,
+    /// Of the seeks.
+    iter: Option<Iter>,
 }
 
 impl KingtideSession<'_> {
@@ -116,12 +129,7 @@ impl Session for KingtideSession<'_> {
     }
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        value.clear();
-        let found = self.db.get(self.family, key)?;
-        if let Some(bytes) = &found {
-            value.extend_from_slice(bytes);
-        }
-        Ok(found.is_some())
+        get(self.db, self.family, key, value)
     }
 
     fn delete_batch(&mut self, keys: &[&[u8]]) -> Result<()> {
@@ -142,23 +150,67 @@ impl Session for KingtideSession<'_> {
         visit: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<u64> {
         let mut iter = self.db.iter(self.family, IterOptions::default())?;
-        let mut valid = if from.is_empty() {
-            iter.seek_to_first()?
-        } else {
-            iter.seek(from)?
-        };
-        let mut key = Vec::new();
-        let mut visited = 0;
-        while valid && visited < limit {
-            // The value borrows the iterator for writing, so the key is kept aside.
-            key.clear();
-            key.extend_from_slice(iter.key());
-            visit(&key, iter.value()?);
-            visited += 1;
-            if visited < limit {
-                valid = iter.next()?;
-            }
-        }
-        Ok(visited)
+        walk(&mut iter, from, limit, visit)
     }
+
+    fn seek(
+        &mut self,
+        from: &[u8],
+        limit: u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
+        let iter = match &mut self.iter {
+            Some(iter) => iter,
+            empty => empty.insert(self.db.iter(self.family, IterOptions::default())?),
+        };
+        walk(iter, from, limit, visit)
+    }
+
+    fn put_families(&mut self, writes: &[(usize, &[u8], &[u8])]) -> Result<()> {
+        let mut transaction = self.begin()?;
+        for (family, key, value) in writes {
+            transaction.put(&self.families[*family], key, value)?;
+        }
+        self.commit(transaction)
+    }
+
+    fn get_in(&mut self, family: usize, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        get(self.db, &self.families[family], key, value)
+    }
+}
+
+fn get(db: &Db, family: &ColumnFamily, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+    value.clear();
+    let found = db.get(family, key)?;
+    if let Some(bytes) = &found {
+        value.extend_from_slice(bytes);
+    }
+    Ok(found.is_some())
+}
+
+/// Visits at most `limit` entries from the first key at or behind `from`; answers how many.
+fn walk(
+    iter: &mut Iter,
+    from: &[u8],
+    limit: u64,
+    visit: &mut dyn FnMut(&[u8], &[u8]),
+) -> Result<u64> {
+    let mut valid = if from.is_empty() {
+        iter.seek_to_first()?
+    } else {
+        iter.seek(from)?
+    };
+    let mut key = Vec::new();
+    let mut visited = 0;
+    while valid && visited < limit {
+        // The value borrows the iterator for writing, so the key is kept aside.
+        key.clear();
+        key.extend_from_slice(iter.key());
+        visit(&key, iter.value()?);
+        visited += 1;
+        if visited < limit {
+            valid = iter.next()?;
+        }
+    }
+    Ok(visited)
 }

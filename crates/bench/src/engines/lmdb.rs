@@ -54,7 +54,8 @@ impl Drop for Handle {
 /// An open LMDB database.
 pub(super) struct LmdbEngine {
     handle: Arc<Handle>,
-    dbi: Dbi,
+    /// One for each family; the first, when it is the only one, is the main database.
+    dbis: Vec<Dbi>,
     file: PathBuf,
     syncer: Option<Syncer>,
 }
@@ -64,10 +65,20 @@ impl LmdbEngine {
         let (api, file) = Api::load(settings.library.as_deref())?;
         let handle = Arc::new(open_environment(api, settings)?);
         let transaction = begin(&handle, 0)?;
-        let mut dbi = 0;
-        // SAFETY: the transaction is alive, no name means the main database, `dbi` may be written.
-        let code = unsafe { (api.dbi_open)(transaction, ptr::null(), 0, &mut dbi) };
-        check(&api, code)?;
+        let mut dbis = Vec::new();
+        for number in 0..settings.families {
+            let name = CString::new(format!("bench{number}")).unwrap_or_default();
+            let (name, flags) = match settings.families {
+                1 => (ptr::null(), 0),
+                _ => (name.as_ptr(), number::CREATE),
+            };
+            let mut dbi = 0;
+            // SAFETY: the transaction is alive; the name is null, which means the main database, or ends with zero;
+            // `dbi` may be written.
+            let code = unsafe { (api.dbi_open)(transaction, name, flags, &mut dbi) };
+            check(&api, code)?;
+            dbis.push(dbi);
+        }
         // SAFETY: begun above, and not used after.
         check(&api, unsafe { (api.txn_commit)(transaction) })?;
         let syncer = match settings.sync {
@@ -84,7 +95,7 @@ impl LmdbEngine {
         };
         Ok(Self {
             handle,
-            dbi,
+            dbis,
             file,
             syncer,
         })
@@ -103,11 +114,14 @@ fn open_environment(api: Api, settings: &Settings) -> Result<Handle> {
     check(&api, unsafe {
         (api.env_set_mapsize)(environment, MAP_BYTES)
     })?;
-    let readers = u32::try_from(settings.threads * 2 + 8).unwrap_or(u32::MAX);
+    let readers = u32::try_from(settings.threads_max() * 2 + 8).unwrap_or(u32::MAX);
     // SAFETY: as above.
     check(&api, unsafe {
         (api.env_set_maxreaders)(environment, readers)
     })?;
+    let families = u32::try_from(settings.families).unwrap_or(u32::MAX);
+    // SAFETY: as above.
+    check(&api, unsafe { (api.env_set_maxdbs)(environment, families) })?;
     let flags = match settings.sync {
         SyncChoice::Full => number::NO_TLS,
         SyncChoice::None | SyncChoice::Interval => number::NO_TLS | number::NO_SYNC,
@@ -209,7 +223,7 @@ impl LmdbSession<'_> {
     fn write(&mut self, operate: impl FnOnce(&Api, Opaque, Dbi) -> Result<()>) -> Result<()> {
         let api = &self.engine.handle.api;
         let transaction = begin(&self.engine.handle, 0)?;
-        match operate(api, transaction, self.engine.dbi) {
+        match operate(api, transaction, self.engine.dbis[0]) {
             // SAFETY: begun above and not used after.
             Ok(()) => check(api, unsafe { (api.txn_commit)(transaction) }),
             Err(source) => {
@@ -225,7 +239,7 @@ impl LmdbSession<'_> {
         let api = &self.engine.handle.api;
         // SAFETY: the reader is alive and reset.
         check(api, unsafe { (api.txn_renew)(self.reader) })?;
-        let outcome = operate(api, self.reader, self.engine.dbi);
+        let outcome = operate(api, self.reader, self.engine.dbis[0]);
         // SAFETY: the reader is alive; what it answered is not used after.
         unsafe { (api.txn_reset)(self.reader) };
         outcome
@@ -246,8 +260,27 @@ impl Session for LmdbSession<'_> {
     }
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.get_in(0, key, value)
+    }
+
+    fn put_families(&mut self, writes: &[(usize, &[u8], &[u8])]) -> Result<()> {
+        let dbis = &self.engine.dbis;
+        self.write(|api, transaction, _| {
+            for (family, key, value) in writes {
+                let (mut key, mut value) = (slice(key), slice(value));
+                // SAFETY: the transaction is alive; both slices live through the call and are copied.
+                let code =
+                    unsafe { (api.put)(transaction, dbis[*family], &mut key, &mut value, 0) };
+                check(api, code)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn get_in(&mut self, family: usize, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
-        self.read(|api, transaction, dbi| {
+        let dbi = self.engine.dbis[family];
+        self.read(|api, transaction, _| {
             let (mut key, mut found) = (slice(key), nothing());
             // SAFETY: the transaction is alive, the key lives through the call, `found` may be written.
             match unsafe { (api.get)(transaction, dbi, &mut key, &mut found) } {

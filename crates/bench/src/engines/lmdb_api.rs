@@ -36,6 +36,7 @@ pub(super) mod number {
     pub(in crate::engines) const NO_SYNC: u32 = 0x1_0000;
     pub(in crate::engines) const READ_ONLY: u32 = 0x2_0000;
     pub(in crate::engines) const NO_TLS: u32 = 0x20_0000;
+    pub(in crate::engines) const CREATE: u32 = 0x4_0000;
     pub(in crate::engines) const NOT_FOUND: i32 = -30_798;
     pub(in crate::engines) const CURSOR_FIRST: u32 = 0;
     pub(in crate::engines) const CURSOR_NEXT: u32 = 8;
@@ -46,6 +47,7 @@ api! {
     env_create = "mdb_env_create": fn(*mut Opaque) -> Int;
     env_set_mapsize = "mdb_env_set_mapsize": fn(Opaque, usize) -> Int;
     env_set_maxreaders = "mdb_env_set_maxreaders": fn(Opaque, ffi::c_uint) -> Int;
+    env_set_maxdbs = "mdb_env_set_maxdbs": fn(Opaque, ffi::c_uint) -> Int;
     env_open = "mdb_env_open": fn(Opaque, Text, ffi::c_uint, ffi::c_uint) -> Int;
     env_sync = "mdb_env_sync": fn(Opaque, Int) -> Int;
     env_close = "mdb_env_close": fn(Opaque);

@@ -45,6 +45,8 @@ pub trait Engine: Send + Sync {
 }
 
 /// The calls of one thread. Buffers that an engine needs live here and are reused.
+///
+/// All calls but the last two are on the first family.
 pub trait Session {
     /// Writes all pairs in one atomic batch.
     ///
@@ -70,6 +72,32 @@ pub trait Session {
     /// What the engine answers.
     fn scan(&mut self, from: &[u8], limit: u64, visit: &mut dyn FnMut(&[u8], &[u8]))
     -> Result<u64>;
+
+    /// As [`Session::scan`] through an iterator that the session keeps, where the engine has such: it may show the
+    /// database as of the first call.
+    ///
+    /// # Errors
+    /// What the engine answers.
+    fn seek(
+        &mut self,
+        from: &[u8],
+        limit: u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
+        self.scan(from, limit, visit)
+    }
+
+    /// Writes keys and values into families, given by number from 0, in one atomic batch.
+    ///
+    /// # Errors
+    /// What the engine answers.
+    fn put_families(&mut self, writes: &[(usize, &[u8], &[u8])]) -> Result<()>;
+
+    /// As [`Session::get`], in the family of this number.
+    ///
+    /// # Errors
+    /// What the engine answers.
+    fn get_in(&mut self, family: usize, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
 }
 
 /// Opens the engine that `settings` name.

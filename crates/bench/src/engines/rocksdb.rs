@@ -46,6 +46,8 @@ struct Handle {
     db: Opaque,
     write_options: Opaque,
     read_options: Opaque,
+    /// The families behind the default one.
+    families: Vec<Opaque>,
 }
 
 // SAFETY: RocksDB documents that a database, and options that nobody changes any more, may be used from any thread.
@@ -55,6 +57,10 @@ unsafe impl Sync for Handle {}
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        for family in &self.families {
+            // SAFETY: created in `open_database`, destroyed only here, before the database is closed.
+            unsafe { (self.api.column_family_handle_destroy)(*family) };
+        }
         // SAFETY: created in `RocksDbEngine::open`, destroyed only here; sessions, which use it, borrow the engine.
         unsafe { (self.api.writeoptions_destroy)(self.write_options) };
         // SAFETY: as above.
@@ -163,12 +169,23 @@ fn open_database(api: &Api, options: Opaque, settings: &Settings) -> Result<Hand
     unsafe { (api.writeoptions_set_sync)(write_options, sync) };
     // SAFETY: no preconditions.
     let read_options = unsafe { (api.readoptions_create)() };
-    Ok(Handle {
+    // From here on it is closed however this ends.
+    let mut handle = Handle {
         api: *api,
         db,
         write_options,
         read_options,
-    })
+        families: Vec::new(),
+    };
+    for number in 1..settings.families {
+        let name = CString::new(format!("bench{number}")).unwrap_or_default();
+        // SAFETY: database and options are alive, the name ends with zero, `message` is null and may be written.
+        let family =
+            unsafe { (api.create_column_family)(db, options, name.as_ptr(), &mut message) };
+        check(api, message)?;
+        handle.families.push(family);
+    }
+    Ok(handle)
 }
 
 /// The numbers of the header's enumeration of compressions.
@@ -217,6 +234,7 @@ impl Engine for RocksDbEngine {
         Ok(Box::new(RocksDbSession {
             handle: &self.handle,
             batch,
+            iterator: None,
         }))
     }
 
@@ -229,6 +247,12 @@ impl Engine for RocksDbEngine {
         let mut message = ptr::null_mut();
         // SAFETY: database and options are alive, `message` is null and may be written.
         unsafe { (handle.api.flush)(handle.db, options, &mut message) };
+        for family in &handle.families {
+            if message.is_null() {
+                // SAFETY: all three are alive, `message` is null and may be written.
+                unsafe { (handle.api.flush_cf)(handle.db, options, *family, &mut message) };
+            }
+        }
         // SAFETY: created above.
         unsafe { (handle.api.flushoptions_destroy)(options) };
         check(&handle.api, message)?;
@@ -248,10 +272,11 @@ impl Engine for RocksDbEngine {
     }
 }
 
-/// One thread's handle: a batch that is cleared, not recreated.
+/// One thread's handle: a batch that is cleared, not recreated, and the iterator of its seeks.
 struct RocksDbSession<'a> {
     handle: &'a Handle,
     batch: Opaque,
+    iterator: Option<Iterator<'a>>,
 }
 
 impl Drop for RocksDbSession<'_> {
@@ -285,29 +310,7 @@ impl Session for RocksDbSession<'_> {
     }
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let Handle {
-            api,
-            db,
-            read_options,
-            ..
-        } = self.handle;
-        value.clear();
-        let mut message = ptr::null_mut();
-        let start = key.as_ptr().cast();
-        // SAFETY: database and options are alive, the key goes with its length, `message` is null and may be written.
-        let slice = unsafe { (api.get_pinned)(*db, *read_options, start, key.len(), &mut message) };
-        check(api, message)?;
-        if slice.is_null() {
-            return Ok(false);
-        }
-        let mut count = 0;
-        // SAFETY: `slice` is alive.
-        let start = unsafe { (api.pinnableslice_value)(slice, &mut count) };
-        // SAFETY: the library answered a pointer and its length, good until the slice is destroyed below.
-        value.extend_from_slice(unsafe { foreign_bytes(start.cast(), count) });
-        // SAFETY: created by get_pinned above.
-        unsafe { (api.pinnableslice_destroy)(slice) };
-        Ok(true)
+        self.get_in(0, key, value)
     }
 
     fn delete_batch(&mut self, keys: &[&[u8]]) -> Result<()> {
@@ -325,29 +328,89 @@ impl Session for RocksDbSession<'_> {
         limit: u64,
         visit: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<u64> {
-        let iterator = Iterator::new(self.handle);
+        Iterator::new(self.handle).walk(from, limit, visit)
+    }
+
+    fn seek(
+        &mut self,
+        from: &[u8],
+        limit: u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
+        let handle = self.handle;
+        let iterator = self.iterator.get_or_insert_with(|| Iterator::new(handle));
+        iterator.walk(from, limit, visit)
+    }
+
+    fn put_families(&mut self, writes: &[(usize, &[u8], &[u8])]) -> Result<()> {
         let api = &self.handle.api;
-        if from.is_empty() {
-            // SAFETY: the iterator is alive.
-            unsafe { (api.iter_seek_to_first)(iterator.pointer) };
-        } else {
-            // SAFETY: the iterator is alive, the key goes with its length.
-            unsafe { (api.iter_seek)(iterator.pointer, from.as_ptr().cast(), from.len()) };
-        }
-        let mut visited = 0;
-        while visited < limit && iterator.is_valid() {
-            iterator.visit(visit);
-            visited += 1;
-            if visited < limit {
-                // SAFETY: the iterator is alive and valid.
-                unsafe { (api.iter_next)(iterator.pointer) };
+        for (family, key, value) in writes {
+            let (key_start, value_start) = (key.as_ptr().cast(), value.as_ptr().cast());
+            let (key_count, value_count) = (key.len(), value.len());
+            match family.checked_sub(1) {
+                // SAFETY: the batch is alive and copies both slices, whose lengths go with them.
+                None => unsafe {
+                    (api.writebatch_put)(
+                        self.batch,
+                        key_start,
+                        key_count,
+                        value_start,
+                        value_count,
+                    );
+                },
+                Some(other) => {
+                    let family = self.handle.families[other];
+                    let put = api.writebatch_put_cf;
+                    // SAFETY: as above; the family is alive as long as the database.
+                    unsafe {
+                        put(
+                            self.batch,
+                            family,
+                            key_start,
+                            key_count,
+                            value_start,
+                            value_count,
+                        )
+                    };
+                }
             }
         }
+        self.write()
+    }
+
+    fn get_in(&mut self, family: usize, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let Handle {
+            api,
+            db,
+            read_options,
+            ..
+        } = self.handle;
+        value.clear();
         let mut message = ptr::null_mut();
-        // SAFETY: the iterator is alive, `message` is null and may be written.
-        unsafe { (api.iter_get_error)(iterator.pointer, &mut message) };
+        let (start, count) = (key.as_ptr().cast(), key.len());
+        let slice = match family.checked_sub(1) {
+            // SAFETY: database and options are alive, the key goes with its length, `message` is null and may be written.
+            None => unsafe { (api.get_pinned)(*db, *read_options, start, count, &mut message) },
+            Some(other) => {
+                let family = self.handle.families[other];
+                // SAFETY: as above; the family is alive as long as the database.
+                unsafe {
+                    (api.get_pinned_cf)(*db, *read_options, family, start, count, &mut message)
+                }
+            }
+        };
         check(api, message)?;
-        Ok(visited)
+        if slice.is_null() {
+            return Ok(false);
+        }
+        let mut count = 0;
+        // SAFETY: `slice` is alive.
+        let start = unsafe { (api.pinnableslice_value)(slice, &mut count) };
+        // SAFETY: the library answered a pointer and its length, good until the slice is destroyed below.
+        value.extend_from_slice(unsafe { foreign_bytes(start.cast(), count) });
+        // SAFETY: created by get_pinned above.
+        unsafe { (api.pinnableslice_destroy)(slice) };
+        Ok(true)
     }
 }
 
@@ -362,6 +425,32 @@ impl<'a> Iterator<'a> {
         // SAFETY: database and options are alive.
         let pointer = unsafe { (handle.api.create_iterator)(handle.db, handle.read_options) };
         Self { handle, pointer }
+    }
+
+    /// Visits at most `limit` entries from the first key at or behind `from`; answers how many.
+    fn walk(&self, from: &[u8], limit: u64, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
+        let api = &self.handle.api;
+        if from.is_empty() {
+            // SAFETY: the iterator is alive.
+            unsafe { (api.iter_seek_to_first)(self.pointer) };
+        } else {
+            // SAFETY: the iterator is alive, the key goes with its length.
+            unsafe { (api.iter_seek)(self.pointer, from.as_ptr().cast(), from.len()) };
+        }
+        let mut visited = 0;
+        while visited < limit && self.is_valid() {
+            self.visit(visit);
+            visited += 1;
+            if visited < limit {
+                // SAFETY: the iterator is alive and valid.
+                unsafe { (api.iter_next)(self.pointer) };
+            }
+        }
+        let mut message = ptr::null_mut();
+        // SAFETY: the iterator is alive, `message` is null and may be written.
+        unsafe { (api.iter_get_error)(self.pointer, &mut message) };
+        check(api, message)?;
+        Ok(visited)
     }
 
     fn is_valid(&self) -> bool {

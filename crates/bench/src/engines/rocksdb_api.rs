@@ -53,6 +53,11 @@ api! {
     writebatch_clear = "rocksdb_writebatch_clear": fn(Opaque);
     writebatch_put = "rocksdb_writebatch_put": fn(Opaque, Bytes, usize, Bytes, usize);
     writebatch_delete = "rocksdb_writebatch_delete": fn(Opaque, Bytes, usize);
+    writebatch_put_cf = "rocksdb_writebatch_put_cf": fn(Opaque, Opaque, Bytes, usize, Bytes, usize);
+    create_column_family = "rocksdb_create_column_family": fn(Opaque, Opaque, Bytes, ErrPtr) -> Opaque;
+    column_family_handle_destroy = "rocksdb_column_family_handle_destroy": fn(Opaque);
+    flush_cf = "rocksdb_flush_cf": fn(Opaque, Opaque, Opaque, ErrPtr);
+    get_pinned_cf = "rocksdb_get_pinned_cf": fn(Opaque, Opaque, Opaque, Bytes, usize, ErrPtr) -> Opaque;
     write = "rocksdb_write": fn(Opaque, Opaque, Opaque, ErrPtr);
     get_pinned = "rocksdb_get_pinned": fn(Opaque, Opaque, Bytes, usize, ErrPtr) -> Opaque;
     pinnableslice_value = "rocksdb_pinnableslice_value": fn(Opaque, *mut usize) -> Bytes;

@@ -1,14 +1,25 @@
-//! The phases against an engine that is a map, right and wrong.
+//! The workloads against an engine that is a map, right and wrong.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Mutex};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use super::*;
-use crate::{EngineKind, Pattern, SyncChoice};
+use crate::{EngineKind, OperationKind, Pattern, Session, Step, SyncChoice, ValueSizes};
 
-/// A map; `spoil` changes what is stored.
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// One map for each family; `spoil` changes what is stored when it is to settle.
 struct MapEngine {
-    map: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
-    spoil: fn(&mut BTreeMap<Vec<u8>, Vec<u8>>),
+    families: Mutex<Vec<Map>>,
+    spoil: fn(&mut Map),
+    /// Calls that go well; the next one fails.
+    calls_left: AtomicU64,
 }
 
 impl Engine for MapEngine {
@@ -21,7 +32,7 @@ impl Engine for MapEngine {
     }
 
     fn settle(&self) -> Result<()> {
-        (self.spoil)(&mut self.map.lock().expect("no thread panics"));
+        (self.spoil)(&mut self.families.lock().expect("no thread panics")[0]);
         Ok(())
     }
 
@@ -34,26 +45,42 @@ struct MapSession<'a>(&'a MapEngine);
 
 impl Session for MapSession<'_> {
     fn put_batch(&mut self, pairs: &[(&[u8], &[u8])]) -> Result<()> {
-        let mut map = self.0.map.lock().expect("no thread panics");
-        map.extend(
-            pairs
-                .iter()
-                .map(|(key, value)| (key.to_vec(), value.to_vec())),
-        );
+        let writes: Vec<_> = pairs.iter().map(|(key, value)| (0, *key, *value)).collect();
+        self.put_families(&writes)
+    }
+
+    fn put_families(&mut self, writes: &[(usize, &[u8], &[u8])]) -> Result<()> {
+        let left = &self.0.calls_left;
+        if left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(1)
+            })
+            .is_err()
+        {
+            return Err(BenchError::Engine("the device is full".into()));
+        }
+        let mut families = self.0.families.lock().expect("no thread panics");
+        for (family, key, value) in writes {
+            families[*family].insert(key.to_vec(), value.to_vec());
+        }
         Ok(())
     }
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.get_in(0, key, value)
+    }
+
+    fn get_in(&mut self, family: usize, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
-        let map = self.0.map.lock().expect("no thread panics");
-        value.extend(map.get(key).into_iter().flatten());
-        Ok(map.contains_key(key))
+        let families = self.0.families.lock().expect("no thread panics");
+        value.extend(families[family].get(key).into_iter().flatten());
+        Ok(families[family].contains_key(key))
     }
 
     fn delete_batch(&mut self, keys: &[&[u8]]) -> Result<()> {
-        let mut map = self.0.map.lock().expect("no thread panics");
+        let mut families = self.0.families.lock().expect("no thread panics");
         for key in keys {
-            map.remove(*key);
+            families[0].remove(*key);
         }
         Ok(())
     }
@@ -64,9 +91,9 @@ impl Session for MapSession<'_> {
         limit: u64,
         visit: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<u64> {
-        let map = self.0.map.lock().expect("no thread panics");
+        let families = self.0.families.lock().expect("no thread panics");
         let mut visited = 0;
-        for (key, value) in map.range(from.to_vec()..).take(limit as usize) {
+        for (key, value) in families[0].range(from.to_vec()..).take(limit as usize) {
             visit(key, value);
             visited += 1;
         }
@@ -74,71 +101,265 @@ impl Session for MapSession<'_> {
     }
 }
 
-fn settings() -> Settings {
-    Settings {
-        operations: 2003,
+const KEYS: u64 = 2003;
+
+fn step(workload: Workload) -> Step {
+    Step {
         threads: 3,
         batch_operations: 7,
         range_entries: 10,
+        ..Step::new(workload, KEYS)
+    }
+}
+
+fn settings(workloads: &[Workload]) -> Settings {
+    Settings {
+        keys: KEYS,
+        steps: workloads.iter().map(|workload| step(*workload)).collect(),
+        families: 3,
         ..Settings::new(EngineKind::Kingtide, PathBuf::from("/nowhere"))
     }
 }
 
-fn map_engine(spoil: fn(&mut BTreeMap<Vec<u8>, Vec<u8>>)) -> MapEngine {
+/// Every workload, the one that leaves nothing last.
+fn all_workloads() -> Vec<Workload> {
+    let mut all: Vec<Workload> = Workload::ALL.to_vec();
+    all.sort_by_key(|workload| *workload == Workload::Delete);
+    all
+}
+
+fn map_engine(spoil: fn(&mut Map)) -> MapEngine {
     MapEngine {
-        map: Mutex::default(),
+        families: Mutex::new(vec![Map::new(); 3]),
         spoil,
+        calls_left: AtomicU64::new(u64::MAX),
+    }
+}
+
+/// Runs all steps on one map; answers the reports.
+fn run_on(engine: &MapEngine, settings: &Settings) -> Vec<StepReport> {
+    settings.check().expect("good settings");
+    let plan = Plan::new(settings);
+    (0..settings.steps.len())
+        .map(|number| run_step(engine, &plan, number, &mut |_| {}).0)
+        .collect()
+}
+
+fn total(report: &StepReport, kind: OperationKind) -> u64 {
+    let operations = report.operations.iter();
+    operations
+        .filter(|report| report.kind == kind)
+        .map(|report| report.operations)
+        .sum()
+}
+
+#[test]
+fn every_workload_does_what_it_says_and_a_right_engine_passes() {
+    for pattern in Pattern::ALL {
+        let mut settings = settings(&all_workloads());
+        for step in &mut settings.steps {
+            // One database has one form of keys.
+            step.pattern = *pattern;
+        }
+        let engine = map_engine(|_| {});
+        for report in run_on(&engine, &settings) {
+            assert!(report.is_right(), "{pattern:?} {report:?}");
+            let done = report.operations.last().expect("something was done");
+            // An iteration visits what is there: after draws not every key.
+            let is_whole = report.step.workload != Workload::Iterate || pattern.visits_every_key();
+            if is_whole && report.step.workload != Workload::YcsbC {
+                assert!(done.operations >= KEYS, "{pattern:?} {report:?}");
+            }
+            assert!(done.calls >= 1 && done.latency.max >= done.latency.p50);
+        }
     }
 }
 
 #[test]
-fn every_phase_touches_every_key_and_a_right_engine_passes() {
-    for pattern in Pattern::ALL {
-        let settings = Settings {
-            pattern: *pattern,
-            ..settings()
-        };
-        let plan = Plan::new(&settings);
-        let engine = map_engine(|_| {});
-        for phase in Phase::ALL {
-            let report = run_phase(&engine, &plan, *phase).expect("a map does not fail");
-            assert!(report.is_right(), "{report:?}");
-            let whole = if *phase == Phase::Ranges { 2010 } else { 2003 };
-            assert_eq!(report.operations, whole, "{report:?}");
-            assert!(report.calls >= 1 && report.latency.max >= report.latency.p50);
-            if *phase == Phase::Fill {
-                let map = engine.map.lock().expect("no thread panics");
-                assert_eq!(map.len(), 2003);
-                assert_eq!(report.user_bytes, 2003 * 116);
-            }
-        }
-        assert!(engine.map.lock().expect("no thread panics").is_empty());
+fn kinds_of_operations_have_the_shares_asked_for() {
+    let mut settings = settings(&[
+        Workload::Write,
+        Workload::Mixed,
+        Workload::YcsbD,
+        Workload::YcsbF,
+    ]);
+    settings.steps[1].read_share = 0.75;
+    for step in &mut settings.steps[1..] {
+        step.operations = 20_000;
     }
+    let reports = run_on(&map_engine(|_| {}), &settings);
+    let share = |report: &StepReport, kind| {
+        total(report, kind) as f64 / total(report, OperationKind::All) as f64
+    };
+    let near = |found: f64, expected: f64| (found - expected).abs() < 0.02;
+    assert!(
+        near(share(&reports[1], OperationKind::Get), 0.75),
+        "{:?}",
+        reports[1]
+    );
+    assert!(
+        near(share(&reports[2], OperationKind::Insert), 0.05),
+        "{:?}",
+        reports[2]
+    );
+    assert!(
+        near(share(&reports[3], OperationKind::Rmw), 0.5),
+        "{:?}",
+        reports[3]
+    );
+    assert!(reports.iter().all(StepReport::is_right));
 }
 
-/// Goal: no wrong answer goes unseen. Method: an engine that loses one key and changes another.
+/// Goal: no wrong answer goes unseen. Method: an engine that loses one key and changes another, in the middle of the
+/// value where no digest looks.
 #[test]
 fn lost_and_changed_keys_are_counted() {
-    let settings = settings();
-    let plan = Plan::new(&settings);
+    let settings = settings(&[
+        Workload::Write,
+        Workload::Iterate,
+        Workload::Read,
+        Workload::Range,
+        Workload::Seek,
+        Workload::YcsbC,
+    ]);
     let engine = map_engine(|map| {
         if let Some(key) = map.keys().nth(1000).cloned() {
             map.remove(&key);
         }
         if let Some(value) = map.values_mut().nth(3) {
-            value[99] ^= 1;
+            value[60] ^= 1;
         }
     });
-    run_phase(&engine, &plan, Phase::Fill).expect("a map does not fail");
-    let report = run_phase(&engine, &plan, Phase::Scan).expect("a map does not fail");
-    assert_eq!((report.missing, report.wrong), (1, 1), "{report:?}");
+    let reports = run_on(&engine, &settings);
+    assert!(reports[0].is_right());
+    for report in &reports[1..3] {
+        assert_eq!((report.missing, report.wrong), (1, 1), "{report:?}");
+    }
+    // Ten ranges go over the lost key; the seek for it does not find it.
+    assert!(reports[3].missing >= 9, "{:?}", reports[3]);
+    assert_eq!(reports[4].missing, 1, "{:?}", reports[4]);
 }
 
-/// Goal: peers answer rightly through our declarations of their interfaces. Method: every phase on a small run, where
+#[test]
+fn keys_that_come_from_nowhere_are_counted() {
+    let settings = settings(&[
+        Workload::Write,
+        Workload::Missing,
+        Workload::Iterate,
+        Workload::Delete,
+    ]);
+    let engine = map_engine(|map| {
+        map.insert(b"zzz left over".to_vec(), Vec::new());
+        let mut key = Vec::new();
+        crate::KeyMaker::new(crate::KeyForm::Ordered, 0, 16).write_missing(5, &mut key);
+        map.insert(key, b"found".to_vec());
+    });
+    let reports = run_on(&engine, &settings);
+    assert_eq!(reports[1].wrong, 1, "{:?}", reports[1]);
+    // The limits of the shares cut the last key off the share with one too many.
+    assert_eq!(
+        (reports[2].wrong, reports[2].missing),
+        (1, 1),
+        "{:?}",
+        reports[2]
+    );
+    assert_eq!(reports[3].wrong, 1, "{:?}", reports[3]);
+}
+
+#[test]
+fn deleted_keys_must_stay_deleted() {
+    let settings = settings(&[Workload::Write, Workload::Delete, Workload::Read]);
+    let reports = run_on(&map_engine(|_| {}), &settings);
+    assert!(reports.iter().all(StepReport::is_right), "{reports:?}");
+    // A wrong engine: what was deleted is there again for the reads.
+    let settings = Settings {
+        steps: vec![
+            step(Workload::Write),
+            step(Workload::Delete),
+            step(Workload::Read),
+        ],
+        ..settings
+    };
+    let engine = map_engine(|map| {
+        let mut key = Vec::new();
+        crate::KeyMaker::new(crate::KeyForm::Ordered, 0, 16).write(7, &mut key);
+        map.insert(key, vec![1; 100]);
+    });
+    let reports = run_on(&engine, &settings);
+    assert_eq!(reports[2].wrong, 1, "{:?}", reports[2]);
+}
+
+#[test]
+fn families_that_differ_are_seen() {
+    let mut settings = settings(&[Workload::Txn]);
+    // Each probe then asks for one of few keys.
+    settings.keys = 10;
+    let engine = map_engine(|map| {
+        for value in map.values_mut() {
+            value.clear();
+        }
+    });
+    let reports = run_on(&engine, &settings);
+    assert!(reports[0].wrong > 0, "{:?}", reports[0]);
+}
+
+#[test]
+fn an_engine_that_fails_in_the_middle_leaves_a_partial_report() {
+    let settings = settings(&[Workload::Write]);
+    let engine = map_engine(|_| {});
+    engine.calls_left.store(100, Ordering::Relaxed);
+    let plan = Plan::new(&settings);
+    let (report, failure) = run_step(&engine, &plan, 0, &mut |_| {});
+    assert!(failure.is_some());
+    assert_eq!(report.failure.as_deref(), Some("the device is full"));
+    assert_eq!(total(&report, OperationKind::Put), 700);
+    assert_eq!(plan.presence.len(), 700);
+    assert!(plan.live_bytes() >= 700 * 116);
+}
+
+#[test]
+fn values_of_many_lengths_and_versions_pass() {
+    for sizes in ["uniform:0-64", "log-uniform:8-4096", "0", "7"] {
+        let mut settings = settings(&[
+            Workload::Write,
+            Workload::Write,
+            Workload::Rmw,
+            Workload::Range,
+            Workload::Iterate,
+            Workload::YcsbE,
+        ]);
+        settings.value_sizes = sizes.parse::<ValueSizes>().expect("good");
+        settings.steps[1].operations = 3 * KEYS;
+        for report in run_on(&map_engine(|_| {}), &settings) {
+            assert!(report.is_right(), "{sizes} {report:?}");
+        }
+    }
+}
+
+#[test]
+fn a_duration_ends_a_step_and_a_rate_slows_it() {
+    let mut settings = settings(&[Workload::Write]);
+    settings.steps[0].seconds = 0.05;
+    settings.steps[0].has_timeline = true;
+    let reports = run_on(&map_engine(|_| {}), &settings);
+    assert!(reports[0].is_right());
+    let points = &reports[0].operations[0].timeline;
+    let counted: u64 = points.iter().map(|point| point.ops).sum();
+    assert_eq!(counted, total(&reports[0], OperationKind::Put));
+    settings.steps[0].seconds = 0.0;
+    settings.steps[0].operations = 70;
+    settings.steps[0].operations_per_second_max = 1000.0;
+    let reports = run_on(&map_engine(|_| {}), &settings);
+    // Three threads with at most four batches each: the last is due after three intervals of 21 ms.
+    assert!(reports[0].wall_seconds >= 0.04, "{:?}", reports[0]);
+}
+
+/// Goal: peers answer rightly through our declarations of their interfaces. Method: every workload on a small run, where
 /// the library is installed; where it is not, the error must say so.
 #[test]
-fn peers_pass_every_phase_or_are_reported_missing() {
+fn peers_pass_every_workload_or_are_reported_missing() {
     let peers = [
+        (EngineKind::Kingtide, ""),
         (EngineKind::RocksDb, "KINGTIDE_ROCKSDB"),
         (EngineKind::Lmdb, "KINGTIDE_LMDB"),
         (EngineKind::CAbi, "KINGTIDE_TIDESDB"),
@@ -151,50 +372,34 @@ fn peers_pass_every_phase_or_are_reported_missing() {
 fn check_peer(peer: EngineKind, variable: &str) {
     let directory = tempfile::tempdir().expect("temporary directory");
     for sync in SyncChoice::ALL {
-        let settings = Settings {
+        let mut settings = Settings {
             engine: peer,
             directory: directory.path().join(sync.name()),
-            phases: Phase::ALL.to_vec(),
             memtable_bytes: 64 << 10,
             sync: *sync,
-            ..settings()
+            ..settings(&all_workloads())
         };
-        match run(&settings, &mut |_| {}) {
-            Ok(report) => assert!(report.is_right(), "{report:?}"),
+        for step in &mut settings.steps[1..] {
+            step.operations = if *sync == SyncChoice::None { 400 } else { 40 };
+        }
+        let mut reports = Vec::new();
+        let outcome = run(&settings, &mut |event| {
+            if let Event::Step(report) = event {
+                reports.push(*report);
+            }
+        });
+        match outcome {
+            Ok(end) => {
+                assert_eq!(reports.len(), Workload::ALL.len());
+                assert!(end.closed_bytes > 0 && end.live_bytes > 0, "{end:?}");
+            }
             Err(BenchError::Missing(message)) => {
                 assert!(message.contains(variable), "{message}");
             }
             Err(source) => panic!("{source}"),
         }
-    }
-}
-
-#[test]
-fn percentiles_of_merged_threads_are_those_of_all_calls() {
-    let mut total = Tally::new().expect("bounds are good");
-    for thread in 0..2 {
-        let mut tally = Tally::new().expect("bounds are good");
-        for call in 0..500 {
-            tally.record(10, Duration::from_micros(1 + thread + call * 2));
+        for report in reports {
+            assert!(report.is_right(), "{peer:?} {report:?}");
         }
-        total.add(&tally);
     }
-    total.record(10, Duration::from_secs(1_000_000));
-    let latency = LatencyNanos::of(&total.histogram);
-    let near = |nanos: u64, micros: u64| nanos.abs_diff(micros * 1000) < micros * 3;
-    assert!(near(latency.p50, 501), "{latency:?}");
-    assert!(near(latency.p99, 991), "{latency:?}");
-    assert!(latency.max >= 3_599_000_000_000, "{latency:?}");
-    assert_eq!(total.operations, 10_010);
-}
-
-#[test]
-fn keys_that_survive_deletion_are_counted() {
-    let settings = settings();
-    let plan = Plan::new(&settings);
-    let engine = map_engine(|map| {
-        map.insert(b"left over".to_vec(), Vec::new());
-    });
-    let report = run_phase(&engine, &plan, Phase::Delete).expect("a map does not fail");
-    assert_eq!(report.wrong, 1);
 }

@@ -150,6 +150,7 @@ impl<'a> Facts<'a> {
             Event::ComparatorRegistered { .. } => kind(17),
             Event::Message { .. } => kind(18),
             Event::Lost { .. } => kind(19),
+            Event::LogSynced { micros } => kind(20).of_work(0, 0, *micros),
             _ => kind(0),
         }
     }

@@ -12,7 +12,8 @@ use std::{
 
 use indicatif::ProgressBar;
 use kingtide::{
-    ColumnFamily, Db, ErrorKind, FamilyOptions, SyncMode, Transaction, TransactionOptions,
+    BulkLoadReport, ColumnFamily, Db, ErrorKind, FamilyOptions, SyncMode, Transaction,
+    TransactionOptions,
 };
 use serde_json::json;
 
@@ -49,6 +50,19 @@ pub(super) fn run(args: &ImportArgs, global: &Global, output: &mut Output) -> Re
 
     let db = open_for_writing(&args.at.directory, true)?;
     let family = db.open_family(global.family_name(), FamilyOptions::default())?;
+    if args.sorted {
+        let loaded = load_sorted(&db, &family, (&mut *reader, &mapping), (args, &bar));
+        bar.finish_and_clear();
+        let closed = db.close().map_err(Failure::from);
+        let report = loaded?;
+        closed?;
+        let object = json!({"imported": report.entries, "tables": report.tables});
+        let text = format!(
+            "imported {} records into {} tables",
+            report.entries, report.tables
+        );
+        return output.summary(&object, || text);
+    }
     let mut import = Import {
         db: &db,
         family: &family,
@@ -233,6 +247,46 @@ impl Import<'_> {
     fn name(&self) -> String {
         input_name(&self.args.file)
     }
+}
+
+/// The records as one bulk load: all of them, or none.
+fn load_sorted(
+    db: &Db,
+    family: &ColumnFamily,
+    (reader, mapping): (&mut dyn RecordReader, &Mapping),
+    (args, bar): (&ImportArgs, &ProgressBar),
+) -> Result<BulkLoadReport> {
+    let refusal = |line: u64, message: &str| {
+        let name = input_name(&args.file);
+        Failure::Malformed(format!(
+            "{name}, line {line}: {message} (nothing is stored)"
+        ))
+    };
+    let mut loader = db.bulk_load(family)?;
+    let mut count = 0_u64;
+    loop {
+        let entry = match reader.next_record() {
+            Ok(None) => break,
+            Ok(Some(record)) => mapping.entry(&record),
+            Err(ReadError::Malformed(malformed)) => Err(malformed),
+            Err(ReadError::Io(source)) => {
+                let doing = format!("read {}", input_name(&args.file));
+                return Err(Failure::Io(doing, source));
+            }
+        };
+        let entry = entry.map_err(|malformed| refusal(malformed.line, &malformed.message))?;
+        match loader.put_expiring(&entry.key, &entry.value, entry.expires_at) {
+            Ok(()) => count += 1,
+            Err(source) if is_refusal(&source) => {
+                return Err(refusal(entry.line, &source.to_string()));
+            }
+            Err(source) => return Err(source.into()),
+        }
+        if count.is_multiple_of(1000) {
+            bar.set_message(format!("{count} records"));
+        }
+    }
+    Ok(loader.finish()?)
 }
 
 /// Errors that speak of one entry, not of the database.

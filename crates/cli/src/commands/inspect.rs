@@ -1,7 +1,7 @@
 //! `stats`, `verify` and `families`.
 
 use comfy_table::{CellAlignment, Table, presets};
-use kingtide::{Db, FamilyStats, LevelStats, SnapshotStats, Stats, VerifyReport};
+use kingtide::{Db, FamilyStats, LevelStats, SnapshotStats, Stats, ValueStats, VerifyReport};
 use serde_json::{Value, json};
 
 use crate::{
@@ -77,6 +77,16 @@ pub(crate) fn print_stats(db: &Db, family: Option<&str>, output: &mut Output) ->
     output.line(&table.to_string())
 }
 
+fn values(values: &ValueStats) -> Value {
+    json!({
+        "files": values.files,
+        "bytes": values.bytes,
+        "live_bytes": values.live_bytes,
+        "live_ratio": values.live_ratio(),
+        "copied_bytes": values.copied_bytes,
+    })
+}
+
 fn counters(stats: &Stats) -> Vec<(&'static str, String)> {
     let (cache, memory) = (&stats.cache, &stats.memory);
     let lookups = cache.hits + cache.misses;
@@ -93,6 +103,16 @@ fn counters(stats: &Stats) -> Vec<(&'static str, String)> {
             "tables",
             format!("{}, {}", stats.tables, size(stats.data_bytes)),
         ),
+        (
+            "value log",
+            format!(
+                "{} in {} files, {:.0} % live; copied {}",
+                size(stats.values.bytes),
+                stats.values.files,
+                100.0 * stats.values.live_ratio(),
+                size(stats.values.copied_bytes)
+            ),
+        ),
         ("log", log),
         ("log written", size(stats.log_bytes_written)),
         ("log syncs", stats.log_syncs.to_string()),
@@ -101,10 +121,10 @@ fn counters(stats: &Stats) -> Vec<(&'static str, String)> {
         (
             "memory",
             format!(
-                "{}; memtables {} of {}",
+                "{} of {}; memtables {}",
                 size(memory.total_bytes()),
-                size(memory.memtable_bytes),
-                size(memory.limit_bytes)
+                size(memory.limit_bytes),
+                size(memory.memtable_bytes)
             ),
         ),
         (
@@ -161,8 +181,10 @@ fn stats_json(stats: &Stats) -> Value {
         "merges": stats.merges,
         "merge_bytes_read": stats.merge_bytes_read,
         "merge_bytes_written": stats.merge_bytes_written,
+        "values": values(&stats.values),
         "write_amplification": stats.write_amplification(),
         "write_stalls": stats.write_stalls,
+        "write_delay_seconds": stats.write_delay.as_secs_f64(),
         "snapshots": stats.snapshots.iter().map(snapshot_json).collect::<Vec<_>>(),
         "disk_free_bytes": stats.disk_free_bytes,
         "families": stats.families.iter().map(family_json).collect::<Vec<_>>(),
@@ -185,6 +207,8 @@ fn memory_json(stats: &Stats) -> Value {
         "cache_bytes": memory.cache_bytes,
         "table_bytes": memory.table_bytes,
         "transaction_bytes": memory.transaction_bytes,
+        "kept_bytes": memory.kept_bytes,
+        "buffer_bytes": memory.buffer_bytes,
         "limit_bytes": memory.limit_bytes,
         "pressure": format!("{:?}", memory.pressure).to_lowercase(),
     })
@@ -227,6 +251,7 @@ fn family_json(family: &FamilyStats) -> Value {
         "merges": family.merges,
         "merge_bytes_read": family.merge_bytes_read,
         "merge_bytes_written": family.merge_bytes_written,
+        "values": values(&family.values),
         "write_amplification": family.write_amplification(),
         "levels": family.levels.iter().map(level_json).collect::<Vec<_>>(),
     })

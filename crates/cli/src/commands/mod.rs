@@ -6,6 +6,7 @@ mod export;
 mod generate;
 mod import;
 mod inspect;
+mod lsm;
 mod maintain;
 mod migrate;
 pub(crate) mod point;
@@ -43,6 +44,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Result<()> {
         Command::Import(args) => import::run(&args, global, output),
         Command::Export(args) => export::run(&args, global, output),
         Command::Stats(at) => inspect::stats(&at, global, output),
+        Command::Lsm(args) => lsm::run(&args, global, output),
         Command::Verify(at) => inspect::verify(&at, output),
         Command::Backup(args) => backup::backup(&args, output),
         Command::Restore(args) => backup::restore(&args, output),

@@ -15,28 +15,126 @@ fn every_workload_is_measured_and_verified() {
     let place = Place::new();
     let folder = place.argument("");
     let ran = run_well(&bench(&folder, &["all", "--memtable", "64K"]));
-    let report = &ran.objects()[0];
-    assert_eq!(report["engine"], "kingtide");
-    let phases = report["phases"].as_array().expect("phases");
-    assert_eq!(phases.len(), 5, "{report}");
-    for phase in phases {
-        assert_eq!(phase["missing"], 0, "{phase}");
-        assert_eq!(phase["wrong"], 0, "{phase}");
+    let rows = ran.objects();
+    let mut workloads: Vec<_> = rows
+        .iter()
+        .filter_map(|row| row["workload"].as_str())
+        .collect();
+    workloads.dedup();
+    assert_eq!(workloads.len(), 16, "{ran:?}");
+    for row in &rows {
+        assert_eq!(row["engine"], "kingtide", "{row}");
+        assert_eq!(row["status"], "ok", "{row}");
+        let number = |column: &str| row[column].as_f64().unwrap_or(-1.0);
+        assert!(number("ops_per_sec") > 0.0, "{row}");
+        assert!(number("max_us") >= number("p50_us"), "{row}");
         assert!(
-            phase["operations_per_second"]
-                .as_f64()
-                .is_some_and(|rate| rate > 0.0),
-            "{phase}"
+            number("db_size_mb") > 0.0 && number("peak_rss_mb") > 0.0,
+            "{row}"
         );
         assert!(
-            phase["latency"]["max"].as_u64() >= phase["latency"]["p50"].as_u64(),
-            "{phase}"
+            row["machine"]["cores"]
+                .as_u64()
+                .is_some_and(|cores| cores > 0),
+            "{row}"
         );
     }
     assert_eq!(
         fs::read_dir(&folder).expect("folder").count(),
         0,
         "nothing is left"
+    );
+}
+
+#[test]
+fn results_are_written_as_asked_for_and_can_be_compared() {
+    let place = Place::new();
+    let folder = place.argument("");
+    let results = tempfile::tempdir().expect("temporary directory");
+    let file = |name: &str| results.path().join(name).display().to_string();
+    let (csv, jsonl, report) = (file("a.csv"), file("a.jsonl"), file("a.txt"));
+    let ran = run_well(&[
+        "bench",
+        "--db",
+        &folder,
+        "quick",
+        "--scale",
+        "0.002",
+        "--only",
+        "batch 1",
+        "--rounds",
+        "2",
+        "-t",
+        "2",
+        "--sync",
+        "none",
+        "--csv",
+        &csv,
+        "--jsonl",
+        &jsonl,
+        "--report",
+        &report,
+        "--timeline",
+    ]);
+    assert!(ran.text().contains("batch 1000"), "{ran:?}");
+    let csv_text = fs::read_to_string(&csv).expect("written");
+    let mut lines = csv_text.lines();
+    assert!(
+        lines
+            .next()
+            .is_some_and(|header| header.starts_with("engine,test_name,operation,ops_per_sec,"))
+    );
+    // Batch 1, 10, 100, 1000 and 10000, deletes by 1, 100 and 1000 and the reads behind them; two rounds each.
+    assert_eq!(lines.count(), 2 * 9, "{csv_text}");
+    let jsonl_text = fs::read_to_string(&jsonl).expect("written");
+    assert_eq!(jsonl_text.lines().count(), 2 * 9, "{jsonl_text}");
+    assert!(jsonl_text.contains("\"timeline\":[{"), "{jsonl_text}");
+    assert!(
+        fs::read_to_string(&report)
+            .expect("written")
+            .contains("kingtide")
+    );
+    let same = run_well(&["bench", "compare", &csv, &jsonl]);
+    assert!(same.text().contains("1.00"), "{same:?}");
+    let halved: String = csv_text
+        .lines()
+        .map(|line| {
+            let mut cells: Vec<String> = line.split(',').map(str::to_owned).collect();
+            if let Ok(rate) = cells[3].parse::<f64>() {
+                cells[3] = (rate / 1000.0).to_string();
+            }
+            cells.join(",") + "\n"
+        })
+        .collect();
+    let slow = file("slow.csv");
+    fs::write(&slow, halved).expect("file");
+    let ran = run(&["bench", "compare", &csv, &slow]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.text().contains("SLOWER"), "{ran:?}");
+    run_badly(&["bench", "compare", &csv, &file("none")], "none");
+    run_badly(&["bench", "compare", &csv, &report], "not a result file");
+}
+
+#[test]
+fn a_suite_may_be_a_file() {
+    let place = Place::new();
+    let folder = place.argument("");
+    let results = tempfile::tempdir().expect("temporary directory");
+    let path = results.path().join("mine.toml");
+    let file = path.display().to_string();
+    fs::write(
+        &path,
+        "name = \"mine\"\n[[test]]\nname = \"t\"\nkeys = 500\nsteps = [{workload = \"write\", pattern = \"timestamp\"}, \
+         {workload = \"seek\", pattern = \"zipfian\"}]\n",
+    )
+    .expect("file");
+    let ran = run_well(&["bench", "--db", &folder, "--suite", &file, "--json"]);
+    assert_eq!(ran.objects()[1]["operation"], "SEEK", "{ran:?}");
+    fs::write(&path, "name = \"mine\"\n[[test]]\nkesy = 1\n").expect("file");
+    run_badly(&["bench", "--db", &folder, "--suite", &file], "kesy");
+    run_badly(
+        &["bench", "--db", &folder, "--suite", "/nowhere/x.toml"],
+        "/nowhere/x.toml",
     );
 }
 
@@ -67,13 +165,14 @@ fn an_engine_that_is_not_there_is_reported() {
     let engine = format!("rocksdb={library}");
     let ran = run(&bench(&folder, &["fill", "--engine", &engine]));
     assert_eq!(ran.code, 2, "{ran:?}");
-    assert!(ran.stderr.contains("was not measured"), "{ran:?}");
-    let failure = ran.objects()[0]["failure"].clone();
+    assert!(ran.stderr.contains("could not be loaded"), "{ran:?}");
+    let row = &ran.objects()[0];
+    assert_eq!(row["status"], "failed", "{row}");
     assert!(
-        failure
+        row["error"]
             .as_str()
             .is_some_and(|text| text.contains("librocksdb.so")),
-        "{failure}"
+        "{row}"
     );
 }
 
@@ -90,6 +189,13 @@ fn settings_that_make_no_sense_are_refused() {
         (&["--threads", "0"], "threads"),
         (&["--compression-ratio", "2"], "ratio"),
         (&["--batch", "0"], "batch"),
+        (&["--rounds", "0"], "rounds"),
+        (&["quick", "--scale", "0"], "scale"),
+        (&["quick", "--only", "nosuch"], "nosuch"),
+        (&["--value-bytes", "5-6"], "5-6"),
+        (&["--rate=-1"], "rate"),
+        (&["--engine", "a:lmdb,a:rocksdb"], "two engines"),
+        (&["--csv", "/nowhere/x.csv"], "/nowhere/x.csv"),
     ] {
         let all = [&["bench", "--db", &folder, "-n", "1000"][..], arguments].concat();
         run_badly(&all, expected);

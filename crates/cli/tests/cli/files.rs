@@ -229,3 +229,32 @@ fn an_export_never_overwrites() {
         2
     );
 }
+
+#[test]
+fn sorted_records_are_loaded_as_a_whole() {
+    let place = Place::new();
+    let sorted = place.file("sorted.csv", "key,value\na,1\nb,2\nc,3\n");
+    let db = place.db();
+    let ran = run_well(&["import", &db, &sorted, "--sorted"]);
+    assert_eq!(ran.text(), "imported 3 records into 1 tables\n");
+    assert_eq!(run_well(&["get", &db, "b"]).text(), "2\n");
+    for (content, what) in [
+        ("key,value\na,x\nc,x\nb,x\n", "comes before"),
+        ("key,value\na,x\na,x\n", "is the same as"),
+        ("key,value\na,x\n\"\",x\n", "the key is empty"),
+    ] {
+        let wrong = place.file("wrong.csv", content);
+        let ran = run_badly(&["import", &db, &wrong, "--sorted"], what);
+        assert!(ran.stderr.contains("nothing is stored"), "{ran:?}");
+        assert!(
+            ran.stderr
+                .contains(&format!("line {}", content.lines().count())),
+            "{ran:?}"
+        );
+        assert_eq!(run_well(&["get", &db, "a"]).text(), "1\n");
+    }
+    let ran = run(&["import", &db, &sorted, "--sorted", "--batch", "7"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    let json = run_well(&["import", &db, &sorted, "--sorted", "--json"]).objects();
+    assert_eq!(json[0], json!({"imported": 3, "tables": 1}));
+}

@@ -1,67 +1,50 @@
 //! The memory of arenas, and the pool that keeps it from one arena to the next.
 //!
-//! Blocks are not zeroed. A block that was in use has had its pages touched, which makes it worth keeping; what an earlier
-//! arena left there is below no published length, so nobody sees it.
+//! A block that was in use has had its pages touched, which makes it worth keeping; what an earlier arena left there is
+//! below no published length, so nobody sees it.
 
-use std::{
-    alloc::{Layout, alloc, dealloc, handle_alloc_error},
-    fmt,
-    ptr::NonNull,
-    sync::Arc,
-};
+use std::{fmt, ptr::NonNull, sync::Arc};
 
 use kingtide_env::sync::Mutex;
 
-/// Alignment of an arena: a cache line.
-const ALIGNMENT: usize = 64;
+use crate::{
+    budget::{Account, MemoryBudget},
+    pages::Pages,
+};
 
 /// A block of memory; owns it.
 pub(super) struct ArenaMemory {
-    base: NonNull<u8>,
-    layout: Layout,
+    pages: Pages,
+    /// Bytes from the first on whose pages may have been touched.
+    pub(super) touched_bytes: usize,
 }
 
-// SAFETY: the memory is owned by this value alone and is not tied to a thread.
-unsafe impl Send for ArenaMemory {}
-// SAFETY: a shared reference gives nothing but the address; access is governed by `Arena`.
-unsafe impl Sync for ArenaMemory {}
-
 impl ArenaMemory {
-    /// A block of so many bytes, more than 0 and at most 32 GiB, not initialised.
+    /// A block of so many bytes, more than 0 and at most 32 GiB.
     fn new(capacity_bytes: usize) -> Self {
-        assert!(capacity_bytes > 0);
-        let layout = Layout::from_size_align(capacity_bytes, ALIGNMENT)
-            .expect("at most 32 GiB with a small alignment is a layout");
-        // SAFETY: the layout's size is not 0, by the assertion.
-        let pointer = unsafe { alloc(layout) };
-        let Some(base) = NonNull::new(pointer) else {
-            handle_alloc_error(layout)
-        };
-        Self { base, layout }
+        Self {
+            pages: Pages::zeroed(capacity_bytes),
+            touched_bytes: 0,
+        }
     }
 
     /// The first byte.
     pub(super) fn base(&self) -> NonNull<u8> {
-        self.base
+        self.pages.base()
     }
 
     /// Bytes in the block.
     pub(super) fn capacity_bytes(&self) -> usize {
-        self.layout.size()
+        self.pages.bytes()
     }
 }
 
-impl Drop for ArenaMemory {
-    fn drop(&mut self) {
-        // SAFETY: `base` was allocated with `layout` in `new` and is given back once, here.
-        unsafe { dealloc(self.base.as_ptr(), self.layout) }
-    }
-}
-
-/// Keeps memory of dropped arenas for new ones.
+/// Keeps memory of dropped arenas for new ones. What it keeps is on the budget's account [`Account::Kept`], as far as its
+/// pages were touched.
 pub struct ArenaPool {
     free: Mutex<Vec<ArenaMemory>>,
     free_per_capacity_max: usize,
+    budget: Arc<MemoryBudget>,
 }
 
 /// Free arenas that a pool keeps in all; beyond, memory is given back.
@@ -71,10 +54,23 @@ impl ArenaPool {
     /// A pool that keeps up to `free_per_capacity_max` free arenas of each capacity, and at most 64 in all.
     #[must_use]
     pub fn new(free_per_capacity_max: usize) -> Arc<Self> {
+        Self::with_budget(free_per_capacity_max, MemoryBudget::unlimited())
+    }
+
+    /// As [`ArenaPool::new`]; the memory of the pool, and of memtables made from it, counts in `budget`.
+    #[must_use]
+    pub fn with_budget(free_per_capacity_max: usize, budget: Arc<MemoryBudget>) -> Arc<Self> {
         Arc::new(Self {
             free: Mutex::new(Vec::new()),
             free_per_capacity_max,
+            budget,
         })
+    }
+
+    /// Where memory made from the pool counts.
+    #[must_use]
+    pub fn budget(&self) -> &Arc<MemoryBudget> {
+        &self.budget
     }
 
     /// Bytes of memory that the pool holds and no arena uses.
@@ -90,7 +86,9 @@ impl ArenaPool {
     /// Gives all free memory back to the allocator.
     pub fn clear(&self) {
         let freed = std::mem::take(&mut *self.free.lock());
-        drop(freed);
+        for memory in freed {
+            self.budget.subtract(Account::Kept, memory.touched_bytes);
+        }
     }
 
     /// A block of so many bytes, from the free ones or from the allocator.
@@ -100,7 +98,12 @@ impl ArenaPool {
             .iter()
             .rposition(|memory| memory.capacity_bytes() == capacity_bytes);
         match index {
-            Some(index) => free.swap_remove(index),
+            Some(index) => {
+                let memory = free.swap_remove(index);
+                drop(free);
+                self.budget.subtract(Account::Kept, memory.touched_bytes);
+                memory
+            }
             None => {
                 drop(free);
                 ArenaMemory::new(capacity_bytes)
@@ -116,12 +119,19 @@ impl ArenaPool {
             .filter(|other| other.capacity_bytes() == memory.capacity_bytes())
             .count();
         if alike < self.free_per_capacity_max && free.len() < POOL_ARENAS_MAX {
+            self.budget.add(Account::Kept, memory.touched_bytes);
             free.push(memory);
         } else {
             // The deallocation may take long: not under the lock.
             drop(free);
             drop(memory);
         }
+    }
+}
+
+impl Drop for ArenaPool {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 

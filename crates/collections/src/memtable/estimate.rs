@@ -27,6 +27,30 @@ impl Memtable {
         entries
     }
 
+    /// About `count` keys of each sorted run, evenly spread, with the entries from each on to the next: how the entries lie
+    /// among the keys. In no order. Skip lists, which are small, tell their first key.
+    #[must_use]
+    pub fn samples(&self, count: usize) -> Vec<(Vec<u8>, usize)> {
+        let mut samples = Vec::new();
+        self.sources.for_each(|source| match source {
+            Source::Run(run) => {
+                let step = run.len().div_ceil(count.max(1)).max(1);
+                for index in (0..run.len()).step_by(step) {
+                    let key = self.arena.key(run.offset(index)).to_vec();
+                    samples.push((key, step.min(run.len() - index)));
+                }
+            }
+            Source::List(list) => {
+                let first = list.first();
+                if first != 0 {
+                    let key = self.arena.key(list.offset(first)).to_vec();
+                    samples.push((key, list.len()));
+                }
+            }
+        });
+        samples
+    }
+
     fn run_entries_between(&self, run: &SortedRun, first: &[u8], last: &[u8]) -> usize {
         let start = run.lower_bound(first, &self.arena, &self.order);
         let end = run.upper_bound(last, &self.arena, &self.order);

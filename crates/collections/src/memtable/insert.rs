@@ -15,6 +15,7 @@ use kingtide_env::sync::atomic::Ordering;
 
 use crate::{
     arena::{ArenaWriter, EntryOffset, NewEntry},
+    budget::Charge,
     hash_index::Probe,
     skip_list::SkipList,
     sorted_run::PreparedRun,
@@ -25,6 +26,9 @@ use super::{Full, Memtable, MemtableOp, sources::Source};
 /// Operations whose hash slots are fetched ahead at a time.
 const GROUP_OPERATIONS: usize = 16;
 
+/// The budget is told of a memtable's growth in steps of so many bytes.
+const CHARGE_STEP_BYTES: usize = 32 << 10;
+
 /// What the one writer owns.
 pub(super) struct Writer {
     pub(super) arena: ArenaWriter,
@@ -32,14 +36,20 @@ pub(super) struct Writer {
     list: Arc<SkipList>,
     /// The place of the last mark.
     pub(super) marked: EntryOffset,
+    /// Bytes of the sources' indexes.
+    pub(super) source_bytes: usize,
+    /// What the memtable takes of the budget.
+    charge: Charge,
 }
 
 impl Writer {
-    pub(super) fn new(arena: ArenaWriter, list: Arc<SkipList>) -> Self {
+    pub(super) fn new(arena: ArenaWriter, list: Arc<SkipList>, charge: Charge) -> Self {
         Self {
             arena,
-            list,
             marked: Memtable::START,
+            source_bytes: list.memory_bytes(),
+            list,
+            charge,
         }
     }
 }
@@ -82,12 +92,16 @@ impl Memtable {
             return Err(Full);
         }
         match run.map(PreparedRun::seal) {
-            Some(Some(run)) => self.sources.append(Source::Run(run)),
+            Some(Some(run)) => {
+                writer.source_bytes += run.index_bytes();
+                self.sources.append(Source::Run(run));
+            }
             // A run without a seal cannot be: every operation has its offset. Without a run: the list.
             Some(None) | None => self.insert_into_list(&mut writer, start, count),
         }
         self.marks.note(&mut writer.marked, sequence, start);
         self.count(sequence, count);
+        self.account(&mut writer);
         Ok(())
     }
 
@@ -119,6 +133,7 @@ impl Memtable {
                     .lock()
                     .take()
                     .unwrap_or_else(|| Arc::new(SkipList::new(self.list_entries)));
+                writer.source_bytes += writer.list.memory_bytes();
                 self.sources.append(Source::List(Arc::clone(&writer.list)));
             }
             let has_room = writer.list.insert(offset, &self.arena, &self.order);
@@ -147,6 +162,12 @@ impl Memtable {
                 index.undo(probe, hash);
             }
         }
+    }
+
+    /// Tells the budget what the memtable takes, once that has changed enough.
+    pub(super) fn account(&self, writer: &mut Writer) {
+        let bytes = self.fixed_bytes() + writer.source_bytes;
+        writer.charge.follow(bytes, CHARGE_STEP_BYTES);
     }
 
     /// Accounts for a commit of `count` operations.

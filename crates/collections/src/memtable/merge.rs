@@ -53,9 +53,10 @@ impl Memtable {
                 (window, Source::Run(Arc::new(merged)))
             })
             .collect();
-        let _writer = self.writer.lock();
+        let mut writer = self.writer.lock();
         // Sources are only appended but by merges, and this is the only merge: the windows are where they were.
-        self.sources.replace(replacements);
+        writer.source_bytes = self.sources.replace(replacements);
+        self.account(&mut writer);
         true
     }
 

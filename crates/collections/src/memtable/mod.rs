@@ -42,6 +42,7 @@ use kingtide_env::sync::{
 
 use crate::{
     arena::{Arena, ArenaEntry, ArenaPool, EntryOffset},
+    budget::Account,
     hash_index::HashIndex,
     skip_list::SkipList,
 };
@@ -100,6 +101,8 @@ pub struct Memtable {
     /// A skip list made in advance.
     spare_list: Mutex<Option<Arc<SkipList>>>,
     entries: AtomicUsize,
+    /// Entries that a pass over the memtable has gone by; see [`Memtable::passed`].
+    passed: AtomicUsize,
     sequence_smallest: AtomicU64,
     sequence_largest: AtomicU64,
 }
@@ -140,6 +143,8 @@ impl Memtable {
         let (arena, arena_writer) = Arena::new(pool, bytes);
         let index = order.has_hash().then(|| HashIndex::new(entries_max));
         let list = Arc::new(SkipList::new(list_entries));
+        let taken = arena.touched_bytes() + list.memory_bytes();
+        let charge = pool.budget().charge(Account::Memtables, taken);
         Self {
             list_entries,
             order,
@@ -148,10 +153,11 @@ impl Memtable {
             index,
             sources: SourceList::new(Source::List(Arc::clone(&list))),
             ranges: RangeDeletes::new(),
-            writer: Mutex::new(Writer::new(arena_writer, list)),
+            writer: Mutex::new(Writer::new(arena_writer, list, charge)),
             merging: Mutex::new(()),
             spare_list: Mutex::new(None),
             entries: AtomicUsize::new(0),
+            passed: AtomicUsize::new(0),
             sequence_smallest: AtomicU64::new(u64::MAX),
             sequence_largest: AtomicU64::new(0),
         }
@@ -269,6 +275,47 @@ impl Memtable {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.arena.published_bytes()
+    }
+
+    /// Bytes of memory that the memtable takes: touched pages of its arena, and its indexes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.fixed_bytes() + self.writer.lock().source_bytes
+    }
+
+    /// What it takes besides the indexes of sources.
+    fn fixed_bytes(&self) -> usize {
+        let index = self.index.as_ref().map_or(0, HashIndex::touched_bytes);
+        self.arena.touched_bytes() + index + self.marks.memory_bytes()
+    }
+
+    /// How full it is, as a share of the room for entries or of that for keys, whichever is less; 0 to 1.
+    #[must_use]
+    pub fn fill(&self) -> f64 {
+        let of_arena = self.bytes() as f64 / self.arena.capacity_bytes().max(1) as f64;
+        let of_index = self.index.as_ref().map_or(0.0, |index| {
+            let (used, free) = (index.used_keys() as f64, index.free_keys() as f64);
+            used / (used + free).max(1.0)
+        });
+        of_arena.max(of_index).min(1.0)
+    }
+
+    /// Whoever writes the entries elsewhere has gone by `count` more of them.
+    pub fn note_passed(&self, count: usize) {
+        // Relaxed, here and below: tells how far somebody is, nothing else.
+        self.passed.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Somebody begins, again, to write the entries elsewhere.
+    pub fn begin_pass(&self) {
+        self.passed.store(0, Ordering::Relaxed);
+    }
+
+    /// The share of the entries that was gone by since [`Memtable::begin_pass`]; 0 to 1.
+    #[must_use]
+    pub fn passed(&self) -> f64 {
+        let passed = self.passed.load(Ordering::Relaxed) as f64;
+        (passed / self.entries().max(1) as f64).min(1.0)
     }
 
     /// Entries inserted so far, all versions and range deletes counted.

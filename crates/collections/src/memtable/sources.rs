@@ -37,6 +37,14 @@ impl Source {
         }
     }
 
+    /// Bytes of memory that the index takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Run(run) => run.index_bytes(),
+            Self::List(list) => list.memory_bytes(),
+        }
+    }
+
     /// True when it never changes again.
     pub(super) fn is_frozen(&self) -> bool {
         match self {
@@ -124,15 +132,17 @@ impl SourceList {
     }
 
     /// Replaces each range of sources by one source (or by nothing, when that is empty). The ranges are ascending, apart
-    /// and within the list. For the holder of the writer lock.
-    pub(super) fn replace(&self, replacements: Vec<(Range<usize>, Source)>) {
+    /// and within the list. Answers how many bytes the sources take afterwards. For the holder of the writer lock.
+    pub(super) fn replace(&self, replacements: Vec<(Range<usize>, Source)>) -> usize {
         let mut sources = self.snapshot();
         for (range, merged) in replacements.into_iter().rev() {
             let merged = (!merged.is_empty()).then_some(merged);
             drop(sources.splice(range, merged));
         }
+        let bytes = sources.iter().map(Source::memory_bytes).sum();
         self.array
             .set(SourceArray::new(sources.into_iter(), SLOTS_MIN));
+        bytes
     }
 }
 

@@ -111,6 +111,18 @@ impl Env for FaultyEnv {
     fn open_files_max(&self) -> Option<u64> {
         self.inner.open_files_max()
     }
+
+    fn memory_bytes(&self) -> Option<u64> {
+        self.inner.memory_bytes()
+    }
+
+    fn resident_bytes(&self) -> Option<u64> {
+        self.inner.resident_bytes()
+    }
+
+    fn release_free_memory(&self) {
+        self.inner.release_free_memory();
+    }
 }
 
 // Loom's locks work inside its models only; these tests use them outside.

@@ -25,6 +25,8 @@ const WINDOWS_MAX: usize = 3;
 const WINDOW_WRITE_BYTES_MAX: usize = 64 << 10;
 /// Zeros written at a time.
 const ZEROS_BYTES: usize = 64 << 10;
+/// Zeros written at a time where each page is to be a page of its own in the cache.
+const PAGE_ZEROS_BYTES: usize = 4 << 10;
 
 static ZEROS: [u8; ZEROS_BYTES] = [0; ZEROS_BYTES];
 
@@ -54,6 +56,20 @@ impl PosixFile {
         } else {
             Err(read_only())
         }
+    }
+
+    /// Writes zeros, at most `step_bytes` at a time. Written, not reserved: `fallocate` leaves extents that are converted at
+    /// the first write, which needs journal space at a moment when nothing may fail.
+    fn write_zeros(&self, offset: u64, bytes: u64, step_bytes: usize) -> io::Result<()> {
+        self.check_writable()?;
+        let end = end_of(offset, bytes)?;
+        let mut position = offset;
+        while position < end {
+            let step = (end - position).min(step_bytes as u64);
+            self.file.write_all_at(&ZEROS[..step as usize], position)?;
+            position += step;
+        }
+        Ok(())
     }
 
     /// Copies `source` into the window that holds its whole range, if there is one.
@@ -129,17 +145,11 @@ impl File for PosixFile {
     }
 
     fn allocate(&self, offset: u64, bytes: u64) -> io::Result<()> {
-        self.check_writable()?;
-        let end = end_of(offset, bytes)?;
-        // Written, not reserved: `fallocate` leaves extents that are converted at the first write, which needs
-        // journal space at a moment when nothing may fail.
-        let mut position = offset;
-        while position < end {
-            let step = (end - position).min(ZEROS_BYTES as u64);
-            self.file.write_all_at(&ZEROS[..step as usize], position)?;
-            position += step;
-        }
-        Ok(())
+        self.write_zeros(offset, bytes, ZEROS_BYTES)
+    }
+
+    fn allocate_for_small_syncs(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.write_zeros(offset, bytes, PAGE_ZEROS_BYTES)
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {

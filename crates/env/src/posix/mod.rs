@@ -6,6 +6,7 @@
 //! | `file` | positional reads and writes, allocation, syncing |
 //! | `window` | shared mappings for small writes |
 //! | `lock` | the lock file of a database |
+//! | `memory_limit` | how much memory there is, and how much of it is for this process |
 //! | `system` | safe wrappers of the system calls that std does not offer; with `window`, the only unsafe code |
 //!
 //! Below an open directory every name is resolved relative to its handle and symbolic links are refused, so moving
@@ -15,6 +16,7 @@
 mod directory;
 mod file;
 mod lock;
+mod memory_limit;
 mod system;
 mod window;
 
@@ -119,6 +121,18 @@ impl Env for PosixEnv {
     fn open_files_max(&self) -> Option<u64> {
         let (soft, _) = system::open_files_limit().ok()?;
         (soft != u64::MAX).then_some(soft)
+    }
+
+    fn memory_bytes(&self) -> Option<u64> {
+        memory_limit::memory_bytes()
+    }
+
+    fn resident_bytes(&self) -> Option<u64> {
+        memory_limit::resident_bytes()
+    }
+
+    fn release_free_memory(&self) {
+        system::release_free_memory();
     }
 }
 

@@ -207,6 +207,17 @@ pub(super) fn unlock(file: BorrowedFd<'_>) -> io::Result<()> {
     .map(drop)
 }
 
+/// Has the allocator give back what it keeps of freed memory.
+#[cfg(target_env = "gnu")]
+pub(super) fn release_free_memory() {
+    // SAFETY: no argument is a pointer; the allocator takes its own locks.
+    unsafe { libc::malloc_trim(0) };
+}
+
+/// Other allocators have no such call, or do it by themselves.
+#[cfg(not(target_env = "gnu"))]
+pub(super) fn release_free_memory() {}
+
 /// Bytes that an ordinary user can still write on the file system of `handle`.
 pub(super) fn available_bytes(handle: BorrowedFd<'_>) -> io::Result<u64> {
     let mut status = MaybeUninit::<libc::statvfs>::uninit();

@@ -28,6 +28,7 @@ use std::ops::Range;
 use kingtide_base::{EntryKind, FileId, SeqNo, ValueRef};
 
 use super::columns::Columns;
+use super::lz4_range::lz4_range;
 use super::pointer::decode_pointer;
 use super::{BlockFault, BlockKind, BlockPlace, codec, open_block};
 use crate::CodecId;
@@ -240,6 +241,11 @@ impl DataBlock {
         }
     }
 
+    /// Adds `base` to the sequence number of every entry, as the manifest asks for tables of a bulk load.
+    pub fn raise_sequences(&mut self, base: SeqNo) {
+        self.columns.sequence_min = self.columns.sequence_min.saturating_add(base.0);
+    }
+
     /// The sequence number of entry `index`.
     #[inline]
     #[must_use]
@@ -312,6 +318,17 @@ impl DataBlock {
     pub fn lz4_values(&self) -> Option<&[u8]> {
         matches!(self.columns.codec, CodecId::Lz4 | CodecId::Lz4Fast)
             .then(|| &self.bytes[self.columns.values as usize..])
+    }
+
+    /// Appends bytes `range` of the raw value column without decompressing what lies before them, where the codec is LZ4
+    /// and that is the faster way. False when it is not done: the whole column, decompressed, has the bytes or says what is
+    /// wrong.
+    #[must_use]
+    pub fn copy_lz4_range(&self, range: Range<usize>, target: &mut Vec<u8>) -> bool {
+        range.end <= self.values_raw_bytes()
+            && self
+                .lz4_values()
+                .is_some_and(|stored| lz4_range(stored, range, target))
     }
 
     /// The length of the raw value column in bytes.

@@ -7,6 +7,7 @@ mod columns;
 mod data;
 mod fault;
 mod header;
+mod lz4_range;
 mod pointer;
 mod search;
 

@@ -26,6 +26,8 @@ fn table() -> impl Strategy<Value = TableMeta> {
             tombstones,
             raw_bytes,
         ] = numbers;
+        let is_loaded = entries % 5 == 4;
+        let range_deletes = if is_loaded { 0 } else { entries % 3 };
         TableMeta {
             file: FileId(file),
             file_bytes,
@@ -34,10 +36,11 @@ fn table() -> impl Strategy<Value = TableMeta> {
             largest,
             sequence_min: SeqNo(min),
             sequence_max: SeqNo(max),
+            sequence_base: SeqNo(if is_loaded { min } else { 0 }),
             entries,
             tombstones,
-            range_deletes: entries % 3,
-            is_largest_excluded: entries % 3 == 2,
+            range_deletes,
+            is_largest_excluded: range_deletes == 2,
             raw_bytes,
             value_files: uses
                 .into_iter()
@@ -161,7 +164,7 @@ proptest! {
 fn each_rule_has_its_fault() {
     let fault = |bytes: &[u8]| decode_edits(bytes).expect_err("refused");
     assert_eq!(fault(&[tag::NEXT_FILE_ID]), EditFault::Truncated);
-    assert_eq!(fault(&[16, 0]), EditFault::UnknownTag(16));
+    assert_eq!(fault(&[17, 0]), EditFault::UnknownTag(17));
     assert_eq!(fault(&[0, 0]), EditFault::UnknownTag(0));
     assert_eq!(fault(&[tag::NEXT_FILE_ID, 2, 1, 1]), EditFault::Rest(1));
     assert_eq!(fault(&[tag::RENAME_FAMILY, 3, 1, 1, 0xff]), EditFault::Text);
@@ -176,4 +179,40 @@ fn each_rule_has_its_fault() {
         name: "n".repeat(FAMILY_NAME_BYTES_MAX + 1),
     };
     assert_eq!(fault(&encode_edits(&[long_name])), EditFault::Truncated);
+}
+
+/// The bytes of a table of a bulk load, which the page of the format shows, and its rules.
+#[test]
+fn a_loaded_table_records_what_its_numbers_are_raised_by() {
+    let meta = TableMeta {
+        file: FileId(6),
+        file_bytes: 300,
+        footer_checksum: 1,
+        smallest: b"ebb".to_vec(),
+        largest: b"neap".to_vec(),
+        is_largest_excluded: false,
+        sequence_min: SeqNo(41),
+        sequence_max: SeqNo(41),
+        sequence_base: SeqNo(9),
+        entries: 2,
+        tombstones: 0,
+        range_deletes: 0,
+        raw_bytes: 20,
+        value_files: Vec::new(),
+    };
+    let edit = Edit::AddTable {
+        family: FamilyId(1),
+        level: 2,
+        meta,
+    };
+    let bytes = encode_edits(std::slice::from_ref(&edit));
+    let expected =
+        b"\x10\x1d\x01\x02\x06\xac\x02\x01\0\0\0\0\0\0\0\x03ebb\x04neap\x29\x29\x02\0\x14\0\x09";
+    assert_eq!(bytes, expected);
+    assert_eq!(decode_edits(&bytes), Ok(vec![edit]));
+    for wrong in [0, 42] {
+        let mut bytes = bytes.clone();
+        *bytes.last_mut().expect("the base") = wrong;
+        assert_eq!(decode_edits(&bytes), Err(EditFault::Rest(16)));
+    }
 }

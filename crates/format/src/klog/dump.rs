@@ -78,8 +78,12 @@ fn dump_properties(out: &mut Annotated<'_>, properties: &Properties) {
         order_name,
         meta,
         ranges,
+        family,
     } = properties;
     out.remark(&format!("order {order_name}, {meta:?}"));
+    if let Some((id, name)) = family {
+        out.remark(&format!("of family {id} {name:?}"));
+    }
     for fragment in ranges {
         let numbers: Vec<String> = fragment
             .sequences()

@@ -15,9 +15,11 @@ use kingtide_base::{ByteReader, FileId, Truncated, checksum, checksum_mix};
 use crate::CodecId;
 use crate::block::BlockFault;
 
-/// The newest version of klog files that this build reads; it writes it for tables with range deletes.
-pub const KLOG_VERSION: u32 = 2;
-/// The version of tables without range deletes.
+/// The newest version of klog files that this build reads; it writes it for tables that know their family.
+pub const KLOG_VERSION: u32 = 3;
+/// The version of tables with range deletes that do not know their family.
+pub const KLOG_VERSION_RANGES: u32 = 2;
+/// The version of tables without either.
 pub const KLOG_VERSION_PLAIN: u32 = 1;
 /// The length of the footer in bytes.
 pub const KLOG_FOOTER_BYTES: usize = 88;
@@ -142,7 +144,7 @@ pub struct KlogFooter {
     pub blocks: u32,
     /// The codec that blocks were to be compressed with; each block says what it uses.
     pub codec: CodecId,
-    /// [`KLOG_VERSION_PLAIN`], or [`KLOG_VERSION`] when the properties tell of range deletes.
+    /// [`KLOG_VERSION`], [`KLOG_VERSION_RANGES`] or [`KLOG_VERSION_PLAIN`], by what the properties tell.
     pub version: u32,
 }
 

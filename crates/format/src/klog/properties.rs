@@ -15,10 +15,17 @@
 //!     bytes start, bytes end                not empty
 //!     varint numbers, then varint the first, and for each further one how much smaller it is
 //! ```
+//!
+//! In a table that knows its family (version 3) the fragments, of which there may be none, are followed by it:
+//!
+//! ```text
+//! varint family
+//! bytes name of the family when the table was written
+//! ```
 
-use kingtide_base::limits::{COMPARATOR_NAME_BYTES_MAX, KEY_BYTES_MAX};
+use kingtide_base::limits::{COMPARATOR_NAME_BYTES_MAX, FAMILY_NAME_BYTES_MAX, KEY_BYTES_MAX};
 use kingtide_base::{
-    ByteReader, FileId, Fragment, Fragments, SeqNo, Truncated, write_bytes, write_varint,
+    ByteReader, FamilyId, FileId, Fragment, Fragments, SeqNo, Truncated, write_bytes, write_varint,
 };
 
 use crate::{TableMeta, ValueFileUse};
@@ -38,12 +45,19 @@ pub struct Properties {
     /// The fragments of the range deletes, as they stand there: whether they are in order is for those to judge who know
     /// the order.
     pub ranges: Vec<Fragment>,
+    /// The family that it was written for, and the name that this had then.
+    pub family: Option<(FamilyId, String)>,
 }
 
 /// The payload of the properties block. What the footer knows (file, length, checksum) is not in it. The fragments of
 /// `ranges` have ends; their numbers are `range_deletes` in all.
 #[must_use]
-pub fn encode_properties(meta: &TableMeta, order_name: &str, ranges: &Fragments) -> Vec<u8> {
+pub fn encode_properties(
+    meta: &TableMeta,
+    order_name: &str,
+    ranges: &Fragments,
+    family: Option<(FamilyId, &str)>,
+) -> Vec<u8> {
     let mut target = Vec::new();
     write_bytes(&mut target, order_name.as_bytes());
     for number in [
@@ -63,8 +77,12 @@ pub fn encode_properties(meta: &TableMeta, order_name: &str, ranges: &Fragments)
         write_varint(&mut target, used.records);
         write_varint(&mut target, used.bytes);
     }
-    if !ranges.is_empty() {
+    if !ranges.is_empty() || family.is_some() {
         encode_ranges(&mut target, meta, ranges);
+    }
+    if let Some((id, name)) = family {
+        write_varint(&mut target, id.0.into());
+        write_bytes(&mut target, name.as_bytes());
     }
     target
 }
@@ -105,6 +123,7 @@ pub fn decode_properties(payload: &[u8], file: FileId) -> Result<Properties, Tru
         raw_bytes: reader.varint()?,
         sequence_min: SeqNo(reader.varint()?),
         sequence_max: SeqNo(reader.varint()?),
+        sequence_base: SeqNo::ZERO,
         smallest: reader.bytes(KEY_BYTES_MAX)?.to_vec(),
         largest: reader.bytes(KEY_BYTES_MAX)?.to_vec(),
         is_largest_excluded: false,
@@ -130,6 +149,15 @@ pub fn decode_properties(payload: &[u8], file: FileId) -> Result<Properties, Tru
         ranges = decode_ranges(&mut reader)?;
         let numbers = |fragment: &Fragment| fragment.sequences().len() as u64;
         meta.range_deletes = ranges.iter().map(numbers).sum();
+        if reader.is_empty() && ranges.is_empty() {
+            return Err(Truncated);
+        }
+    }
+    let mut family = None;
+    if !reader.is_empty() {
+        let id = u32::try_from(reader.varint()?).map_err(|_| Truncated)?;
+        let name = std::str::from_utf8(reader.bytes(FAMILY_NAME_BYTES_MAX)?);
+        family = Some((FamilyId(id), name.map_err(|_| Truncated)?.to_owned()));
     }
     if !reader.is_empty() {
         return Err(Truncated);
@@ -138,14 +166,12 @@ pub fn decode_properties(payload: &[u8], file: FileId) -> Result<Properties, Tru
         order_name,
         meta,
         ranges,
+        family,
     })
 }
 
 fn decode_ranges(reader: &mut ByteReader<'_>) -> Result<Vec<Fragment>, Truncated> {
     let count = reader.length(reader.rest().len() / FRAGMENT_BYTES_MIN)?;
-    if count == 0 {
-        return Err(Truncated);
-    }
     let mut ranges = Vec::with_capacity(count);
     for _ in 0..count {
         let start = reader.bytes(KEY_BYTES_MAX)?;

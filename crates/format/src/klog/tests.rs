@@ -1,6 +1,6 @@
 //! Index, properties and footer against truncated and changed input.
 
-use kingtide_base::{FileId, Fragments, KeyOrder, RangeTombstone, SeqNo};
+use kingtide_base::{FamilyId, FileId, Fragments, KeyOrder, RangeTombstone, SeqNo};
 
 use super::*;
 use crate::{CodecId, TableMeta, ValueFileUse};
@@ -14,6 +14,7 @@ fn meta() -> TableMeta {
         largest: b"zz".to_vec(),
         sequence_min: SeqNo(1),
         sequence_max: SeqNo::MAX,
+        sequence_base: SeqNo::ZERO,
         entries: 12,
         tombstones: 3,
         range_deletes: 0,
@@ -37,7 +38,8 @@ fn meta() -> TableMeta {
 #[test]
 fn properties_survive_a_round_trip_and_truncations_are_refused() {
     for ranges in [Fragments::default(), ranges()] {
-        check_properties(&ranges);
+        check_properties(&ranges, None);
+        check_properties(&ranges, Some((FamilyId(7), "tides")));
     }
 }
 
@@ -52,21 +54,23 @@ fn ranges() -> Fragments {
     Fragments::build(&KeyOrder::BYTEWISE, tombstones, &[])
 }
 
-fn check_properties(ranges: &Fragments) {
-    let plain = encode_properties(&meta(), "memcmp", &Fragments::default());
+fn check_properties(ranges: &Fragments, family: Option<(FamilyId, &str)>) {
+    let plain = encode_properties(&meta(), "memcmp", &Fragments::default(), None);
     let mut meta = meta();
     if !ranges.is_empty() {
         meta.range_deletes = 4;
         meta.is_largest_excluded = true;
     }
-    let payload = encode_properties(&meta, "memcmp", ranges);
+    let payload = encode_properties(&meta, "memcmp", ranges, family);
     let expected = Properties {
         order_name: "memcmp".to_owned(),
         meta,
         ranges: ranges.list().to_vec(),
+        family: family.map(|(id, name)| (id, name.to_owned())),
     };
+    let without = encode_properties(&expected.meta, "memcmp", ranges, None);
     assert_eq!(decode_properties(&payload, FileId(4)), Ok(expected));
-    for cut in (0..payload.len()).filter(|cut| *cut != plain.len()) {
+    for cut in (0..payload.len()).filter(|cut| *cut != plain.len() && *cut != without.len()) {
         assert!(decode_properties(&payload[..cut], FileId(4)).is_err());
     }
     for at in 0..payload.len() {

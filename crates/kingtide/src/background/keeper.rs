@@ -9,7 +9,7 @@ use std::{sync::Weak, time::Duration};
 use kingtide_base::Lsn;
 use kingtide_env::Env;
 
-use super::scheduler::Background;
+use super::{scheduler::Background, trim::Trim};
 use crate::{engine::Engine, write::Pipeline};
 
 /// How long the log must be quiet before it counts as idle.
@@ -32,8 +32,10 @@ pub(super) fn run(
     let mut seen = Lsn::ZERO;
     let mut is_idle = false;
     let mut idle_since = 0;
+    let mut trim = Trim::default();
     loop {
         supply(pipeline);
+        trim.look(pipeline, env);
         if let Some(due) = pipeline.keeper.sync_due()
             && env.monotonic_nanos() >= due
         {

@@ -3,16 +3,25 @@
 //! | module | what it is |
 //! |---|---|
 //! | `scheduler` | what waits to be done, who does it, and when everything is done |
+//! | `helping` | idle threads help, and running merges give way |
+//! | `early` | a memtable is flushed before it is full when memory is short |
 //! | `hold` | merging by hand, cancelling merges, what is going on |
+//! | `collect` | dead values give their room back |
 //! | `settle` | families with many tombstones are merged when the database is idle |
+//! | `trim` | memory that was freed goes back to the system |
 //! | `keeper` | the log's keeper: windows and blanks ahead of the tail, interval syncs, marks |
 //!
 //! Flushes go before merges, because writers wait for them. A failed flush or merge is tried again after a pause: its
 //! inputs are untouched.
 
+mod collect;
+mod early;
+mod helping;
 mod hold;
 mod keeper;
 mod scheduler;
 mod settle;
+mod trim;
 
+pub(crate) use early::LargestFirst;
 pub(crate) use scheduler::{Background, Task};

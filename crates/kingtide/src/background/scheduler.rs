@@ -1,5 +1,7 @@
 //! What waits to be done. One queue per kind of work, families in it at most once; a pool of threads per kind.
 //!
+//! Threads with nothing to do help with passes that were [offered](crate::output::crew), a part at a time; see `helping`.
+//!
 //! A caller that merges by hand first [holds](Background::hold_merges) the merges of the family: those that run end,
 //! others wait in their queue. Merges can be cancelled for the rest of the opening; flushes cannot.
 
@@ -11,10 +13,10 @@ use std::{
 
 use kingtide_base::FamilyId;
 use kingtide_env::{
-    JoinHandle,
+    Env, JoinHandle,
     sync::{
         Condvar, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -29,11 +31,14 @@ use crate::{
     events::Event,
     family::Family,
     flush::flush_oldest,
+    output::{crew::Urgency, parts::Parts},
     write::Attention,
 };
 
 /// The pause before failed work is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// How often that pause doubles, for merges that fail again and again: each try may write much.
+const PAUSE_DOUBLINGS_MAX: u32 = 4;
 /// Runs that a memtable keeps without being merged in the background.
 const RUNS_KEPT: usize = 8;
 
@@ -44,7 +49,7 @@ pub(crate) enum Task {
     Flush,
     /// Merge tables as the policy wants.
     Merge,
-    /// Merge a family with many tombstones to the bottom.
+    /// Merge a family with many tombstones to the bottom, and empty value files that are mostly dead.
     Settle,
     /// Merge the runs of the active memtable.
     MergeRuns,
@@ -60,9 +65,24 @@ pub(super) struct Queues {
     running: Vec<(Task, FamilyId)>,
     /// Families that are merged by hand: their queued merges wait.
     held: Vec<FamilyId>,
-    is_stopping: bool,
+    /// Passes whose parts idle threads may take.
+    pub(super) offered: Vec<Arc<Parts>>,
+    /// Threads that wait for work, of those that flush and of those that merge.
+    pub(super) idle_flushers: usize,
+    pub(super) idle_mergers: usize,
+    /// How often a merge was asked for.
+    pub(super) merges_asked: u64,
+    pub(super) is_stopping: bool,
     /// The last background failure since the last success, for callers that wait for work to be done.
-    failure: Option<(ErrorKind, Arc<str>)>,
+    pub(super) failure: Option<(ErrorKind, Arc<str>)>,
+    /// Merges that failed since one succeeded.
+    merges_failed: u32,
+}
+
+/// What a thread does next.
+enum Work {
+    Task(Task, Arc<Family>),
+    Part(Arc<Parts>),
 }
 
 impl Queues {
@@ -75,6 +95,38 @@ impl Queues {
         }
     }
 
+    /// The families whose work of this kind waits, the longest waiting first.
+    pub(super) fn waiting(&self, task: Task) -> impl Iterator<Item = &Arc<Family>> {
+        match task {
+            Task::Flush => self.flush.iter(),
+            Task::Merge => self.merge.iter(),
+            Task::Settle => self.settle.iter(),
+            Task::MergeRuns => self.merge_runs.iter(),
+        }
+    }
+
+    /// Takes the work on a family out of its queue.
+    pub(super) fn remove(&mut self, task: Task, family: FamilyId) {
+        self.queue(task).retain(|queued| queued.id != family);
+    }
+
+    /// How many threads wait that do such work.
+    fn idle(&mut self, tasks: &[Task]) -> &mut usize {
+        match tasks.contains(&Task::Flush) {
+            true => &mut self.idle_flushers,
+            false => &mut self.idle_mergers,
+        }
+    }
+
+    /// A pass that a thread for `tasks` may help with.
+    fn take_part(&self, tasks: &[Task]) -> Option<Arc<Parts>> {
+        let is_flusher = tasks.contains(&Task::Flush);
+        let fits = |parts: &&Arc<Parts>| {
+            (parts.urgency() == Urgency::Flush) == is_flusher && parts.has_work()
+        };
+        self.offered.iter().find(fits).map(Arc::clone)
+    }
+
     /// Takes out the next piece of work of this kind.
     fn take(&mut self, task: Task) -> Option<Arc<Family>> {
         let held = std::mem::take(&mut self.held);
@@ -84,6 +136,16 @@ impl Queues {
         let family = index.and_then(|index| queue.remove(index));
         self.held = held;
         family
+    }
+
+    /// How long to wait before work of this kind, which has failed, is tried again.
+    fn pause_after(&mut self, task: Task) -> Duration {
+        if !matches!(task, Task::Merge | Task::Settle) {
+            return RETRY_PAUSE;
+        }
+        let doublings = self.merges_failed.min(PAUSE_DOUBLINGS_MAX);
+        self.merges_failed = self.merges_failed.saturating_add(1);
+        RETRY_PAUSE * 2_u32.pow(doublings)
     }
 
     pub(super) fn is_running(&self, task: Task, family: FamilyId) -> bool {
@@ -158,6 +220,14 @@ pub(crate) struct Background {
     threads: Mutex<Vec<JoinHandle>>,
     /// Set by a cancellation and by a stop: merges end at their next checkpoint.
     pub(super) stops_merges: AtomicBool,
+    /// Flushes that wait, and merges: what running merges look at, without the lock. Set by `look_again`.
+    pub(super) flushes_waiting: AtomicUsize,
+    pub(super) merges_waiting: AtomicUsize,
+    /// [`Queues::merges_asked`] when a merge last looked in vain for a more urgent one.
+    pub(super) merges_looked: AtomicU64,
+    /// How many threads there are; set once.
+    pub(super) flushers: AtomicUsize,
+    pub(super) mergers: AtomicUsize,
 }
 
 /// How much waits and runs, all families together.
@@ -178,7 +248,21 @@ impl Background {
             idle: Condvar::new(),
             threads: Mutex::default(),
             stops_merges: AtomicBool::new(false),
+            flushes_waiting: AtomicUsize::new(0),
+            merges_waiting: AtomicUsize::new(0),
+            merges_looked: AtomicU64::new(0),
+            flushers: AtomicUsize::new(1),
+            mergers: AtomicUsize::new(1),
         })
+    }
+
+    /// Tells running merges how much waits.
+    pub(super) fn look_again(&self, queues: &Queues) {
+        // Relaxed: hints; who acts on them looks under the lock.
+        self.flushes_waiting
+            .store(queues.flush.len(), Ordering::Relaxed);
+        self.merges_waiting
+            .store(queues.merge.len(), Ordering::Relaxed);
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Queues> {
@@ -207,6 +291,9 @@ impl Background {
             count => count,
         };
         let mergers = engine.options.compaction_threads.max(1);
+        self.flushers.store(flushers, Ordering::Relaxed);
+        self.mergers.store(mergers, Ordering::Relaxed);
+        let _ = engine.crew.set(Arc::clone(self) as _);
         for index in 0..flushers {
             self.spawn(
                 engine,
@@ -262,9 +349,13 @@ impl Background {
             return;
         }
         let mut queues = self.queues.lock();
+        if task == Task::Merge {
+            queues.merges_asked += 1;
+        }
         let queue = queues.queue(task);
         if !queue.iter().any(|queued| Arc::ptr_eq(queued, family)) {
             queue.push_back(Arc::clone(family));
+            self.look_again(&queues);
             self.work.notify_all();
         }
     }
@@ -285,22 +376,33 @@ impl Background {
 
     fn run(&self, engine: &Weak<Engine>, tasks: &[Task]) {
         loop {
-            let Some((task, family)) = self.next(tasks) else {
+            let Some(work) = self.next(tasks) else {
                 return;
             };
             let Some(engine) = engine.upgrade() else {
                 return;
             };
-            let outcome = self.perform(&engine, task, &family);
-            if let Err(error) = &outcome {
-                self.tell(&engine, (task, &family), error);
+            match work {
+                Work::Part(parts) => {
+                    // Whoever offered it knows when it is cancelled.
+                    parts.work(&engine, &|| false);
+                }
+                Work::Task(task, family) => self.run_task(engine, task, &family),
             }
-            drop(engine);
-            self.finish(task, &family, outcome);
         }
     }
 
-    fn next(&self, tasks: &[Task]) -> Option<(Task, Arc<Family>)> {
+    fn run_task(&self, engine: Arc<Engine>, task: Task, family: &Arc<Family>) {
+        let outcome = self.perform(&engine, task, family);
+        if let Err(error) = &outcome {
+            self.tell(&engine, (task, family), error);
+        }
+        let env = Arc::clone(&engine.env);
+        drop(engine);
+        self.finish((task, env.as_ref()), family, outcome);
+    }
+
+    fn next(&self, tasks: &[Task]) -> Option<Work> {
         let mut queues = self.queues.lock();
         loop {
             if queues.is_stopping {
@@ -308,11 +410,17 @@ impl Background {
             }
             for task in tasks {
                 if let Some(family) = queues.take(*task) {
+                    self.look_again(&queues);
                     queues.running.push((*task, family.id));
-                    return Some((*task, family));
+                    return Some(Work::Task(*task, family));
                 }
             }
+            if let Some(parts) = queues.take_part(tasks) {
+                return Some(Work::Part(parts));
+            }
+            *queues.idle(tasks) += 1;
             queues = self.work.wait(queues);
+            *queues.idle(tasks) -= 1;
         }
     }
 
@@ -326,6 +434,7 @@ impl Background {
                     engine.pipeline.stall.note_failure(error);
                 })? {
                     self.schedule_merge(family);
+                    self.schedule_collection(engine, family);
                 }
                 Ok(())
             }
@@ -346,6 +455,7 @@ impl Background {
             }
             Task::Settle => {
                 self.settle(engine, family)?;
+                self.collect_values(engine, family)?;
                 self.schedule_merge(family);
                 Ok(())
             }
@@ -360,7 +470,7 @@ impl Background {
     }
 
     /// Tells of the first failure since something succeeded.
-    fn tell(&self, engine: &Engine, (task, family): (Task, &Family), error: &Error) {
+    pub(super) fn tell(&self, engine: &Engine, (task, family): (Task, &Family), error: &Error) {
         if self.queues.lock().failure.is_none() {
             engine.events.emit(|| Event::BackgroundError {
                 work: match task {
@@ -375,17 +485,46 @@ impl Background {
         }
     }
 
-    fn finish(&self, task: Task, family: &Arc<Family>, outcome: Result<()>) {
+    /// Waits for `pause`, or for a stop. Other work of this thread waits that long.
+    fn pause<'a>(
+        &'a self,
+        mut queues: MutexGuard<'a, Queues>,
+        (pause, env): (Duration, &dyn Env),
+    ) -> MutexGuard<'a, Queues> {
+        let begun = env.monotonic_nanos();
+        let mut is_over = false;
+        while !is_over && !queues.is_stopping {
+            let waited = Duration::from_nanos(env.monotonic_nanos().saturating_sub(begun));
+            let left = pause.saturating_sub(waited);
+            if left.is_zero() {
+                break;
+            }
+            (queues, is_over) = self.work.wait_timeout(queues, left);
+        }
+        queues
+    }
+
+    pub(super) fn finish(
+        &self,
+        (task, env): (Task, &dyn Env),
+        family: &Arc<Family>,
+        outcome: Result<()>,
+    ) {
         let mut queues = self.queues.lock();
         match outcome {
-            Ok(()) => queues.failure = None,
+            Ok(()) => {
+                queues.failure = None;
+                if task == Task::Merge {
+                    queues.merges_failed = 0;
+                }
+            }
             Err(error) => {
                 let is_final = error.kind() == ErrorKind::ReopenRequired;
                 queues.failure = Some((error.kind(), error.to_string().into()));
                 self.idle.notify_all();
                 if !is_final && !queues.is_stopping {
-                    // The pause also ends with a stop; other work of this thread waits that long.
-                    queues = self.work.wait_timeout(queues, RETRY_PAUSE).0;
+                    let pause = queues.pause_after(task);
+                    queues = self.pause(queues, (pause, env));
                     let queue = queues.queue(task);
                     if !queue.iter().any(|queued| Arc::ptr_eq(queued, family)) {
                         queue.push_back(Arc::clone(family));
@@ -448,6 +587,7 @@ impl Background {
             queues.flush.clear();
             queues.forget_merges();
             queues.merge_runs.clear();
+            self.look_again(&queues);
             self.work.notify_all();
             self.idle.notify_all();
         }

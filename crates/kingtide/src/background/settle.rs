@@ -2,7 +2,7 @@
 //! their room back although nobody writes any more.
 //!
 //! A family is settled when a quarter of its entries, and not just a few, are tombstones, or a quarter of its bytes lies
-//! under range deletes: what is rewritten is then at most four times what goes, and so in proportion to the deletes that
+//! under range deletes, or deletes may hide a good part of the value log: what is rewritten is then at most four times what goes, and so in proportion to the deletes that
 //! were made. A merge that leaves tombstones, because
 //! snapshots need them, is not repeated until something has changed. Writing goes first: when flushes have filled level 1
 //! beside the merge, it is given up.
@@ -18,6 +18,7 @@ use crate::{
     error::Result,
     family::{Family, Settled, SuperVersion},
     flush::flush_oldest,
+    vlog::hides_values,
 };
 
 /// Fewer tombstones are not worth a merge.
@@ -39,6 +40,7 @@ impl Background {
             if wants_settling(engine, &family) {
                 self.schedule(Task::Settle, &family);
             }
+            self.schedule_collection(engine, &family);
         }
     }
 
@@ -86,8 +88,9 @@ fn level_one(family: &Family) -> usize {
 fn wants_settling(engine: &Engine, family: &Family) -> bool {
     let current = family.load_full();
     // What cannot be read is nothing to settle; whoever reads it is told.
-    let is_much =
-        has_many_tombstones(&current) || hides_much(engine, family, &current).unwrap_or(false);
+    let is_much = has_many_tombstones(&current)
+        || hides_values(family, &current)
+        || hides_much(engine, family, &current).unwrap_or(false);
     drop(current);
     is_much && *family.settled.lock() != Some(state_of(engine, family))
 }

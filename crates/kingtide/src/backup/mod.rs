@@ -35,9 +35,10 @@ use crate::{
     events::Event,
     family::encode_options,
     files::Files,
+    files::FilesMemory,
     flush::{MemoryPass, write_memtables},
     manifest::{Manifest, ManifestState},
-    output::{Output, cuts::Cuts},
+    output::Output,
 };
 
 /// Tables of the copy that are kept open while they are verified.
@@ -99,7 +100,11 @@ pub(crate) fn run(
         Arc::clone(&target.klog),
         Arc::clone(&target.vlog),
         TABLES_OPEN_MAX,
-        0,
+        FilesMemory {
+            cache_bytes: 0,
+            cache_floor_bytes: 0,
+            budget: Arc::clone(&engine.files.budget),
+        },
         engine.files.next_id(),
     );
     let outputs = write_memories(engine, &files, &mut point)?;
@@ -206,7 +211,6 @@ fn write_memory(engine: &Engine, files: &Files, pinned: &Pinned, last: SeqNo) ->
         memtables: &memtables,
         last,
         older: &mut older,
-        cuts: Cuts::default(),
     };
     let output = write_memtables(files, pass, &mut filter, &is_cancelled)?;
     match output {

@@ -60,7 +60,7 @@ impl Below {
 }
 
 /// Answers for a key whether an older version of it may exist outside of the pass.
-pub(crate) type ExistsBelow = Box<dyn Fn(&[u8]) -> bool + Send>;
+pub(crate) type ExistsBelow = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 /// The levels under `level` of `version`, which is the one that the pass was planned on; all levels for 0.
 pub(crate) fn exists_below(
@@ -70,7 +70,7 @@ pub(crate) fn exists_below(
     level: u8,
 ) -> ExistsBelow {
     let (files, family) = (Arc::clone(files), Arc::clone(family));
-    Box::new(move |key| {
+    Arc::new(move |key| {
         let hash = family.order.hash(key);
         (level.saturating_add(1)..=version.depth()).any(|level| {
             version.tables_for_key(level, key).any(|meta| {

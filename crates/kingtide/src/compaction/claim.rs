@@ -2,22 +2,18 @@
 
 use std::sync::Arc;
 
-use kingtide_base::{Cursor, Fragments, SeqNo};
-use kingtide_collections::MergeCursor;
+use kingtide_base::FileId;
 use kingtide_format::TableMeta;
-use kingtide_policy::{MergePlan, merge_all as plan_all, merge_range as plan_range, pick_merge};
-use kingtide_table::{CursorUse, LevelCursor};
-
-use super::{
-    filter::VersionFilter,
-    observe::{level_number, policy_options, shape_of},
+use kingtide_policy::{
+    MergePlan, merge_all as plan_all, merge_range as plan_range, pick_merge, rewrite_table,
 };
+
+use super::observe::{level_number, policy_options, shape_of};
 use crate::{
     engine::{Engine, Watch},
     error::{Error, ErrorKind, Result},
     events::Event,
     family::{Family, HoldId},
-    read::iter::Skipping,
     version::Version,
 };
 
@@ -26,10 +22,14 @@ use crate::{
 pub(crate) enum Wanted<'a> {
     /// What the policy finds most urgent.
     MostUrgent,
+    /// The same, if it is a merge of level 1.
+    LevelOne,
     /// Everything to the bottom.
     All,
     /// The tables with keys from the first to the second, both included, to the bottom; `None` is the end of the order.
     Range(Option<&'a [u8]>, Option<&'a [u8]>),
+    /// One table below level 1, where it is: for the values that it points to.
+    Rewrite(FileId),
 }
 
 /// Tables that are reserved for one merge; free again when dropped.
@@ -51,8 +51,11 @@ impl<'a> Claim<'a> {
         let options = policy_options(family);
         let plan = match wanted {
             Wanted::MostUrgent => pick_merge(&shape, &options, &family.order),
+            Wanted::LevelOne => pick_merge(&shape, &options, &family.order)
+                .filter(|plan| plan.inputs.iter().any(|input| input.level == 1)),
             Wanted::All => plan_all(&shape, &options, &family.order),
             Wanted::Range(start, end) => plan_range(&shape, &options, &family.order, (start, end)),
+            Wanted::Rewrite(table) => rewrite_table(&shape, &options, &family.order, table),
         };
         let Some(plan) = plan else { return Ok(None) };
         let mut inputs = Vec::with_capacity(plan.inputs.len());
@@ -96,86 +99,6 @@ impl<'a> Claim<'a> {
 
     pub(super) fn target_level(&self) -> u8 {
         level_number(self.plan.target_level)
-    }
-
-    /// Tells `filter` of the range deletes of the inputs.
-    pub(super) fn tell_ranges(&self, engine: &Engine, filter: &mut VersionFilter) -> Result<()> {
-        let mut parts: Vec<Arc<Fragments>> = Vec::new();
-        let with_ranges = self
-            .inputs
-            .iter()
-            .filter(|(_, table)| table.range_deletes > 0);
-        for (_, table) in with_ranges {
-            let table = engine.files.tables.get(table, &self.family.order)?;
-            parts.push(Arc::clone(table.ranges()));
-        }
-        if !parts.is_empty() {
-            filter.set_ranges(parts.iter().flat_map(|part| part.tombstones()));
-        }
-        Ok(())
-    }
-
-    /// `cursor`, a source of entries with the numbers `oldest` to `newest`; where range deletes drop all that a source
-    /// could hold, it is not read.
-    fn source(
-        &self,
-        cursor: Box<dyn Cursor>,
-        (oldest, newest): (SeqNo, SeqNo),
-        filter: &VersionFilter,
-    ) -> Box<dyn Cursor> {
-        let dropping = filter.ranges_dropping(oldest, newest);
-        if dropping.is_empty() {
-            return cursor;
-        }
-        let order = self.family.order.clone();
-        Box::new(Skipping::new(cursor, order, Arc::new(dropping), newest))
-    }
-
-    /// All entries of the inputs, newest source first, but for some that `filter` would drop.
-    pub(super) fn cursor(
-        &self,
-        engine: &Engine,
-        filter: &VersionFilter,
-    ) -> Result<MergeCursor<Box<dyn Cursor>>> {
-        let order = &self.family.order;
-        let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
-        // Level 1 overlaps: each of its tables is a source of its own, the newest (last in the plan) first.
-        for (_, table) in self.inputs.iter().rev().filter(|(level, _)| *level == 1) {
-            let numbers = (table.sequence_min, table.sequence_max);
-            let table = engine.files.tables.get(table, order)?;
-            let cursor = Box::new(table.cursor(&engine.files.blocks, CursorUse::Scan));
-            sources.push(self.source(cursor, numbers, filter));
-        }
-        let deepest = self
-            .inputs
-            .iter()
-            .map(|(level, _)| *level)
-            .max()
-            .unwrap_or(0);
-        for level in 2..=deepest {
-            let mut tables: Vec<Arc<TableMeta>> = self
-                .inputs
-                .iter()
-                .filter(|(of, _)| *of == level)
-                .map(|(_, table)| Arc::clone(table))
-                .collect();
-            if tables.is_empty() {
-                continue;
-            }
-            tables.sort_by(|left, right| order.compare(&left.smallest, &right.smallest));
-            let oldest = tables.iter().map(|table| table.sequence_min).min();
-            let newest = tables.iter().map(|table| table.sequence_max).max();
-            let numbers = (oldest.unwrap_or_default(), newest.unwrap_or_default());
-            let cursor = Box::new(LevelCursor::new(
-                tables,
-                Arc::clone(&engine.files.tables),
-                Arc::clone(&engine.files.blocks),
-                order.clone(),
-                CursorUse::Scan,
-            ));
-            sources.push(self.source(cursor, numbers, filter));
-        }
-        Ok(MergeCursor::new(order.clone(), sources))
     }
 }
 

@@ -36,10 +36,19 @@
 
 use std::{cmp::Ordering, sync::Arc};
 
-use kingtide_base::{EntryKind, Fragments, KeyOrder, RangeTombstone, SeqNo};
+use kingtide_base::{
+    EntryKind, Fragments, KeyOrder, RangeTombstone, SeqNo,
+    planted::{self, Bug},
+};
 
-use super::below::{Below, ExistsBelow};
-use crate::read::iter::{RangeFinder, mvcc::is_expired};
+use super::{
+    below::{Below, ExistsBelow},
+    tally::Dropped,
+};
+use crate::{
+    family::DroppedVersions,
+    read::iter::{RangeFinder, mvcc::is_expired},
+};
 
 /// What becomes of one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +62,7 @@ pub(crate) enum Decision {
 }
 
 /// Decides version by version, in cursor order (keys ascending, for one key the newest first). All versions of a key
-/// that take part in the merge must pass through one filter.
+/// that take part in the merge must pass through one filter. Counts what it drops, by reason.
 pub(crate) struct VersionFilter {
     order: KeyOrder,
     /// Ascending, without repetition.
@@ -71,6 +80,7 @@ pub(crate) struct VersionFilter {
     /// The range deletes of the pass, the newest of each stripe.
     ranges: Arc<Fragments>,
     finder: RangeFinder,
+    tally: DroppedVersions,
 }
 
 impl VersionFilter {
@@ -96,7 +106,45 @@ impl VersionFilter {
             key: Vec::new(),
             stripe: None,
             ranges: Arc::default(),
+            tally: DroppedVersions::default(),
         }
+    }
+
+    /// A filter that decides alike, for the part of the pass with the keys from `from` (`None`: the first) to before `to`
+    /// (empty: to the end), for which nothing was decided yet.
+    pub(crate) fn for_part(&self, from: Option<&[u8]>, to: &[u8]) -> Self {
+        let ranges = match (from, to) {
+            (None, []) => Arc::clone(&self.ranges),
+            _ => Arc::new(self.ranges.cut(&self.order, from, to)),
+        };
+        Self {
+            finder: RangeFinder::new(self.order.clone(), Arc::clone(&ranges)),
+            order: self.order.clone(),
+            boundaries: self.boundaries.clone(),
+            is_bottom: self.is_bottom,
+            now_for_expiry: self.now_for_expiry,
+            below: self.below.clone(),
+            exists_below: self.exists_below.clone(),
+            key: Vec::new(),
+            stripe: None,
+            ranges,
+            tally: DroppedVersions::default(),
+        }
+    }
+
+    /// What was dropped so far.
+    pub(crate) fn tally(&self) -> DroppedVersions {
+        self.tally
+    }
+
+    /// True when range deletes take part: entries that they hide may then be passed over, unseen by the filter.
+    pub(crate) fn has_ranges(&self) -> bool {
+        !self.ranges.is_empty()
+    }
+
+    fn dropped(&mut self, why: Dropped) -> Decision {
+        why.note(&mut self.tally);
+        Decision::Drop
     }
 
     /// Tells the filter of all range deletes that take part in the merge. To be called before the first version.
@@ -111,6 +159,9 @@ impl VersionFilter {
 
     /// The range deletes that are to be written.
     pub(crate) fn ranges_kept(&self) -> Fragments {
+        if planted::is(Bug::RangeDeleteForgotten) {
+            return Fragments::default();
+        }
         self.ranges.retain(&self.order, |fragment, sequence| {
             let hides = !self.is_bottom && self.below.meets(&self.order, fragment);
             hides
@@ -142,7 +193,9 @@ impl VersionFilter {
         let Some(fragment) = self.finder.find(key) else {
             return false;
         };
-        let newer = fragment.sequences().take_while(|number| *number > sequence);
+        let newer = fragment
+            .sequences()
+            .take_while(|number| *number > sequence || planted::is(Bug::RangeDeleteHidesNewer));
         let boundary = self.boundaries.get(stripe);
         let mut alike = newer.filter(|number| boundary.is_some_and(|bound| number <= bound));
         alike.next().is_some()
@@ -180,19 +233,27 @@ impl VersionFilter {
             return Decision::Keep;
         };
         if self.stripe == Some(stripe) {
-            return Decision::Drop;
+            return self.dropped(Dropped::Shadowed);
         }
         if !self.finder.is_empty() && self.is_covered(key, sequence, stripe) {
-            return Decision::Drop;
+            return self.dropped(Dropped::RangeDeleted);
         }
         debug_assert!(self.stripe.is_none_or(|newer| newer > stripe));
         self.stripe = Some(stripe);
         let is_expired = !is_tombstone && is_expired(expires_at, self.now_for_expiry);
         let hides_nothing = (is_tombstone || is_expired)
             && stripe == 0
-            && (self.is_bottom || !self.below.holds(&self.order, key) || self.is_alone(key, kind));
+            && (self.is_bottom
+                || !self.below.holds(&self.order, key)
+                || self.is_alone(key, kind)
+                || (planted::is(Bug::TombstoneDroppedEarly) && is_tombstone)
+                || (planted::is(Bug::ExpiredUncovers) && is_expired));
         if hides_nothing {
-            Decision::Drop
+            self.dropped(match (kind, is_expired) {
+                (_, true) => Dropped::Expired,
+                (EntryKind::SingleDelete, _) => Dropped::SingleDelete,
+                _ => Dropped::Tombstone,
+            })
         } else if is_expired {
             Decision::KeepAsDelete
         } else {
@@ -203,10 +264,11 @@ impl VersionFilter {
     /// True for a single delete whose key has no older version outside of the pass.
     fn is_alone(&self, key: &[u8], kind: EntryKind) -> bool {
         kind == EntryKind::SingleDelete
-            && self
-                .exists_below
-                .as_ref()
-                .is_some_and(|exists_below| !exists_below(key))
+            && (planted::is(Bug::SingleDeleteTrusted)
+                || self
+                    .exists_below
+                    .as_ref()
+                    .is_some_and(|exists_below| !exists_below(key)))
     }
 
     /// Forgets the last key's stripe if `key` is another one.

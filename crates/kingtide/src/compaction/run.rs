@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{
     below::{Below, exists_below},
     claim::Claim,
+    inputs::Inputs,
 };
 use crate::{
     engine::Engine,
@@ -12,7 +13,12 @@ use crate::{
     events::Event,
     family::Family,
     flush::version_filter,
-    output::{TableWriter, cuts::Cuts, discard_output},
+    output::{
+        Output,
+        crew::Urgency,
+        cuts::Cuts,
+        parts::{Pass, part_bytes_min, parts_max, run},
+    },
 };
 
 pub(crate) use super::claim::Wanted;
@@ -28,7 +34,7 @@ pub(crate) enum MergeOutcome {
     Cancelled,
 }
 
-/// Plans and runs one merge of `family`.
+/// Plans and runs one merge of `family`. Idle threads help with it, and more urgent work comes in between.
 ///
 /// # Errors
 /// What the files and the manifest answer; the tree is as before.
@@ -41,41 +47,25 @@ pub(crate) fn merge_once(
     let Some(claim) = Claim::take(family, wanted)? else {
         return Ok(MergeOutcome::Nothing);
     };
+    engine.settle_doubts()?;
     if claim.plan.moves_only {
         engine.install_moves(family, &claim.inputs, claim.target_level())?;
         return Ok(MergeOutcome::Merged);
     }
     let watch = claim.watch(engine);
-    let mut filter = version_filter(engine, &family.order, claim.plan.is_bottom)
-        .with_lookup(exists_below(
-            &engine.files,
-            family,
-            Arc::clone(&claim.version),
-            claim.target_level(),
-        ))
-        .with_below(Below::levels(
-            &claim.version,
-            claim.target_level(),
-            &family.order,
-        ));
-    claim.tell_ranges(engine, &mut filter)?;
-    let mut cursor = claim.cursor(engine, &filter)?;
-    let writer = TableWriter::new(&engine.files, family, claim.plan.output_table_bytes)
-        .with_cuts(Cuts::at(claim.plan.cuts.clone()));
     let cancelled = || is_cancelled() || family.is_dropped();
-    let Some(output) = writer.write(&mut cursor, &mut filter, &cancelled)? else {
+    let Some(output) = write(engine, family, &claim, &cancelled)? else {
         return Ok(MergeOutcome::Cancelled);
     };
-    // The filter holds the version that the inputs are in.
-    drop((cursor, filter));
     let target_level = claim.target_level();
     if let Err(error) = engine.install_merge(family, &claim.inputs, target_level, &output) {
-        if family.is_dropped() {
-            discard_output(&engine.files, &output);
-            return Ok(MergeOutcome::Nothing);
-        }
-        return Err(error);
+        engine.reject_output(output);
+        return match family.is_dropped() {
+            true => Ok(MergeOutcome::Nothing),
+            false => Err(error),
+        };
     }
+    family.counters.note_dropped(&output.books.dropped);
     watch.end(|micros| Event::MergeEnd {
         family: family.name(),
         tables: output.tables.len(),
@@ -86,4 +76,43 @@ pub(crate) fn merge_once(
     drop(claim);
     engine.sweep_files()?;
     Ok(MergeOutcome::Merged)
+}
+
+/// The claimed tables, merged. Holds none of them any more when it returns.
+fn write(
+    engine: &Engine,
+    family: &Arc<Family>,
+    claim: &Claim<'_>,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<Option<Output>> {
+    let target_level = claim.target_level();
+    let version = Arc::clone(&claim.version);
+    let below = Below::levels(&version, target_level, &family.order);
+    let lookup = exists_below(&engine.files, family, version, target_level);
+    let mut filter = version_filter(engine, &family.order, claim.plan.is_bottom)
+        .with_below(below)
+        .with_lookup(lookup);
+    let inputs = Inputs {
+        files: Arc::clone(&engine.files),
+        family: Arc::clone(family),
+        tables: claim.inputs.clone(),
+    };
+    inputs.tell_ranges(&mut filter)?;
+    let is_shallow = claim.inputs.iter().any(|(level, _)| *level == 1);
+    let urgency = match is_shallow {
+        true => Urgency::Shallow,
+        false => Urgency::Deep,
+    };
+    let pass = Pass {
+        files: Arc::clone(&engine.files),
+        family: Arc::clone(family),
+        urgency,
+        table_bytes_max: claim.plan.output_table_bytes,
+        ends: Cuts::at(claim.plan.cuts.clone()),
+        cuts: inputs.cuts(parts_max(engine, urgency), part_bytes_min())?,
+        expected: inputs.expected(&filter),
+        filter,
+        sources: Box::new(move |filter| inputs.cursor(filter)),
+    };
+    run(engine, pass, is_cancelled)
 }

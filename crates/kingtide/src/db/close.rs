@@ -56,6 +56,7 @@ fn finish_merges(engine: &Arc<Engine>, background: &Background) {
     for family in engine.families.all() {
         if flush(engine, &family).is_ok() {
             background.schedule_merge(&family);
+            background.schedule_collection(engine, &family);
         }
     }
     let _ = background.wait_idle();

@@ -1,6 +1,6 @@
 //! Which families must wait when a database is opened, and the pending families that take their commits.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use kingtide_base::{FamilyId, KeyOrder, SeqNo};
 use kingtide_format::TableMeta;
@@ -18,7 +18,7 @@ use crate::{
 /// See the module.
 pub(super) struct Deferring {
     /// Pending families that an earlier opening left, by name.
-    left: HashMap<String, FamilyId>,
+    left: BTreeMap<String, FamilyId>,
     next_id: FamilyId,
     waiting: Vec<Waiting>,
 }

@@ -11,12 +11,14 @@
 //! | `snapshot`, `named_snapshot` | views of the past, with and without names |
 //! | `hooks` | commit hooks |
 //! | `retry` | work that is done again after conflicts |
+//! | `bulk_load` | sorted entries straight into tables |
 //! | `backup` | checkpoints and backups |
 //! | `deferred`, `deferring`, `pending` | comparators that come after the open |
 //! | `single_delete` | deletes of keys that were put once |
 //! | `verify` | every byte checked |
 
 mod backup;
+mod bulk_load;
 mod carry;
 mod close;
 mod deferred;
@@ -24,6 +26,7 @@ mod deferring;
 mod estimate;
 mod families;
 mod hooks;
+mod layout;
 mod named_snapshot;
 mod open;
 mod operations;
@@ -44,12 +47,13 @@ use std::{
     sync::Arc,
 };
 
+pub use bulk_load::BulkLoader;
 pub use prepared::PreparedTransaction;
 pub use snapshot::Snapshot;
 pub use verify::VerifyReport;
 
 use crate::{
-    background::{Background, Task},
+    background::{Background, LargestFirst, Task},
     engine::Engine,
     error::{ErrorKind, Result},
     family::{ColumnFamily, Family},
@@ -130,14 +134,24 @@ impl Db {
                 .engine
                 .pipeline
                 .set_attention(Arc::clone(&shared.background) as _);
+            let early = LargestFirst(Arc::downgrade(&shared.engine));
+            shared.engine.pipeline.set_early_flush(Arc::new(early));
             shared.background.start(&shared.engine)?;
             for family in shared.engine.families.all() {
                 shared.background.schedule_merge(&family);
+                let background = &shared.background;
+                background.schedule_collection(&shared.engine, &family);
             }
         }
         Ok(Self {
             shared: Arc::new(shared),
         })
+    }
+
+    /// What it is made of, for tests of what works inside.
+    #[cfg(test)]
+    pub(crate) fn inside(&self) -> (&Arc<Engine>, &Arc<Background>) {
+        (&self.shared.engine, &self.shared.background)
     }
 
     fn engine(&self) -> &Arc<Engine> {
@@ -407,7 +421,9 @@ impl Db {
     pub fn flush(&self, family: &ColumnFamily) -> Result<()> {
         self.engine().check_writable()?;
         families::flush(self.engine(), &family.family)?;
-        self.shared.background.schedule_merge(&family.family);
+        let background = &self.shared.background;
+        background.schedule_merge(&family.family);
+        background.schedule_collection(self.engine(), &family.family);
         Ok(())
     }
 
@@ -454,7 +470,7 @@ impl Db {
     pub fn family_stats(&self, family: &ColumnFamily) -> Result<FamilyStats> {
         self.engine().check_open()?;
         self.engine().check_family(&family.family)?;
-        Ok(statistics::of_family(&family.family))
+        Ok(statistics::of_family(self.engine(), &family.family))
     }
 
     /// Reads every byte of every table and value file and checks it. The manifest and the log were checked by the open.

@@ -12,7 +12,7 @@
 
 use std::{
     cell::Cell,
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     io,
     path::Path,
     sync::Arc,
@@ -20,7 +20,9 @@ use std::{
 
 use kingtide_base::{
     ComparatorRef, FileId, KeyOrder, SegmentId, SeqNo, StorageError, built_in_comparator,
+    planted::{self, Bug},
 };
+use kingtide_collections::MemoryBudget;
 use kingtide_env::{Directory, Env, FileLock, PosixEnv, sync::atomic::Ordering};
 use kingtide_format::{Edit, TableMeta};
 use kingtide_table::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};
@@ -32,13 +34,14 @@ use super::{
     recover::{Recovered, Recovery},
 };
 use crate::{
+    budget::{MemoryRoom, Plan},
     engine::{Engine, EngineParts, ManifestSlot},
     error::{Error, ErrorKind, Result},
-    events::{Audience, Events, LogFile},
+    events::{Audience, Events, LogFile, TraceFile},
     family::{
         Family, FamilyParts, Opening, SuperVersion, decode_options, encode_options, is_pending_name,
     },
-    files::{Files, fit_open_tables},
+    files::{Files, FilesMemory, fit_open_tables},
     manifest::{self, Manifest, ManifestState},
     memtable::MemtableSource,
     options::{FamilyOptions, Options},
@@ -52,9 +55,6 @@ use crate::{
 const LOCK_NAME: &str = "LOCK";
 /// Free memtable arenas that are kept for reuse.
 const ARENAS_KEPT: usize = 1;
-/// Bytes that sealed memtables may take when the options leave the choice: one memtable may wait for its flush while
-/// the next one fills.
-const SEALED_BYTES_DEFAULT: usize = 16 << 20;
 /// The directories of a database.
 struct Place {
     env: Arc<dyn Env>,
@@ -79,25 +79,18 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
     let mut slot = open_manifest(&place, &options, path)?;
     let state = slot.state().clone();
     check_files(&place, &state)?;
-    let files = Arc::new(Files::new(
-        Arc::clone(&place.klog),
-        Arc::clone(&place.vlog),
-        fit_open_tables(options.open_tables_max, place.env.open_files_max()),
-        options.block_cache_bytes,
-        unused_file_id(&place, &state)?,
-    ));
-    let memtables = MemtableSource::new(ARENAS_KEPT);
+    let plan = Plan::fit(&options, place.env.memory_bytes());
+    let budget = MemoryBudget::new(plan.limit_bytes);
+    let files = open_files(&place, &options, &state, (plan, &budget))?;
+    let memtables = MemtableSource::new(ARENAS_KEPT, &budget, plan.memtable_bytes_max);
     let families = open_families(&state, &options, &files, &memtables, &opening)?;
     let now = (place.env.unix_micros() / 1_000_000) as i64;
     let recovery = Recovery::new(&files, &memtables, options.read_only, now);
     let replayed = replay(&place, &state, recovery, families)?;
     let last = last_sequence(&state, replayed.end.sequence);
-    let log = if options.read_only {
-        let end = &replayed.end;
-        let tail = Tail::read_only(end.next_segment, end.position);
-        CommitLog::new(tail, end.next_slot, LockTable::default())
-    } else {
-        begin_log(&place, &mut slot, &files, (&replayed, last))?
+    let log = match options.read_only {
+        true => read_only_log(&replayed.end),
+        false => begin_log(&place, &mut slot, &files, (&replayed, last))?,
     };
     let Replayed {
         recovered,
@@ -105,19 +98,17 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
         prepared,
         ended,
     } = replayed;
-    let sealed_bytes_max = match options.memory_bytes_max {
-        0 => SEALED_BYTES_DEFAULT,
-        bytes => bytes / 2,
-    };
     let pipeline = Arc::new(Pipeline::new(PipelineParts {
         env: Arc::clone(&place.env),
         log_directory: Arc::clone(&place.wal),
         log,
         last,
-        sealed_bytes_max,
+        memory: MemoryRoom::new(plan, budget, Some(files.caches())),
+        wait_max: options.write_wait_max,
         memtables,
         prepared: PreparedNames::new(&prepared, ended),
     }));
+    prepared.iter().for_each(|one| one.count_in(&files.budget));
     let events = start_events(&place, &options)?;
     files.tell(&events);
     pipeline.tell(&events);
@@ -137,6 +128,28 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
         remove_leftovers(&engine, &place, end.next_slot)?;
     }
     Ok(engine)
+}
+
+/// The tables and value files, and what of them is kept in memory.
+fn open_files(
+    place: &Place,
+    options: &Options,
+    state: &ManifestState,
+    (plan, budget): (Plan, &Arc<MemoryBudget>),
+) -> Result<Arc<Files>> {
+    Ok(Arc::new(Files::new(
+        Arc::clone(&place.klog),
+        Arc::clone(&place.vlog),
+        fit_open_tables(options.open_tables_max, place.env.open_files_max()),
+        FilesMemory::of(&plan, budget),
+        unused_file_id(place, state)?,
+    )))
+}
+
+/// Stands in for the end of a log that is only read.
+fn read_only_log(end: &LogEnd) -> CommitLog {
+    let tail = Tail::read_only(end.next_segment, end.position);
+    CommitLog::new(tail, end.next_slot, LockTable::default())
 }
 
 fn open_place(path: &Path, options: &Options, env: Arc<dyn Env>) -> Result<Place> {
@@ -177,9 +190,16 @@ fn open_place(path: &Path, options: &Options, env: Arc<dyn Env>) -> Result<Place
 /// Who wants to know what happens in this opening.
 fn start_events(place: &Place, options: &Options) -> Result<Arc<Events>> {
     let wants_log = options.log.to_file && !options.read_only;
+    let trace = options.trace.as_ref().map(|path| {
+        TraceFile::create(&place.env, path).map_err(|error| {
+            let what = format!("cannot create the trace {}: {error}", path.display());
+            Error::new(ErrorKind::Io, what)
+        })
+    });
     let audience = Audience {
         listener: options.listener.clone(),
         log: wants_log.then(|| LogFile::open(Arc::clone(&place.root), options.log)),
+        trace: trace.transpose()?,
     };
     Events::start(&place.env, audience).map_err(|error| {
         Error::new(
@@ -426,7 +446,7 @@ struct Replayed {
     /// Transactions that wait for their outcome.
     prepared: Vec<Arc<Prepared>>,
     /// Hashes of the names of those whose outcome is in the log.
-    ended: HashSet<u128>,
+    ended: BTreeSet<u128>,
 }
 
 /// Step 3: plays the log into the families, each from its flushed sequence number on.
@@ -478,9 +498,13 @@ fn last_sequence(state: &ManifestState, replayed: SeqNo) -> SeqNo {
         .families()
         .map(|(_, family)| family.flushed_through)
         .max();
-    replayed
+    let last = replayed
         .max(state.log_start().sequence)
-        .max(flushed.unwrap_or_default())
+        .max(flushed.unwrap_or_default());
+    if planted::is(Bug::SequenceReused) {
+        return SeqNo(last.0.saturating_sub(1));
+    }
+    last
 }
 
 /// Step 4: the first segment of this opening with the transactions that are still prepared, and the checkpoint.
@@ -533,7 +557,11 @@ fn begin_log(
     Ok(CommitLog::new(
         begun.tail,
         begun.next_slot,
-        LockTable::restored(&begun.carried),
+        if planted::is(Bug::PreparedLocksForgotten) {
+            LockTable::default()
+        } else {
+            LockTable::restored(&begun.carried)
+        },
     ))
 }
 

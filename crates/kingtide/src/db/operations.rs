@@ -184,6 +184,7 @@ impl Db {
         family.set_options(options);
         drop(manifest);
         self.shared.background.schedule_merge(family);
+        self.shared.background.schedule_collection(engine, family);
         Ok(())
     }
 
@@ -249,6 +250,7 @@ impl Db {
             return background.check_merges();
         }
         background.schedule_merge(family);
+        background.schedule_collection(engine, family);
         Ok(())
     }
 }

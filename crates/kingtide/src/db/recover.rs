@@ -3,7 +3,7 @@
 
 mod two_phase;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use kingtide_base::{EntryKind, FamilyId, SeqNo, StorageError, StorageResult, limits};
 use kingtide_collections::{Full, Memtable, MemtableOp, PreparedRun, entry_bytes};
@@ -44,9 +44,9 @@ pub(super) struct Recovery<'a> {
     memtables: &'a MemtableSource,
     is_read_only: bool,
     now: i64,
-    families: HashMap<FamilyId, Recovered>,
+    families: BTreeMap<FamilyId, Recovered>,
     /// Deferred families, and the pending ones that take their commits.
-    pending: HashMap<FamilyId, FamilyId>,
+    pending: BTreeMap<FamilyId, FamilyId>,
     /// Transactions that wait for their outcome.
     pub(super) two_phase: TwoPhase,
     /// An error that is not one of storage, kept while the replay unwinds.
@@ -65,8 +65,8 @@ impl<'a> Recovery<'a> {
             memtables,
             is_read_only,
             now,
-            families: HashMap::new(),
-            pending: HashMap::new(),
+            families: BTreeMap::new(),
+            pending: BTreeMap::new(),
             two_phase: TwoPhase::default(),
             failure: None,
         }

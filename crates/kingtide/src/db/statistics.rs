@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use kingtide_collections::Account;
+
 use super::estimate;
 use crate::{
     background::Background,
@@ -10,7 +12,9 @@ use crate::{
     family::{CommitSizes, Family, SuperVersion},
     stats::{
         CacheStats, FamilyStats, LevelStats, MemoryPressure, MemoryStats, SnapshotStats, Stats,
+        ValueStats,
     },
+    vlog,
 };
 
 /// Numbers about the database.
@@ -22,12 +26,13 @@ pub(super) fn of_database(engine: &Engine, background: &Background) -> Stats {
     };
     let (log_syncs, commits) = engine.pipeline.counts();
     let all = engine.families.all();
-    let families: Vec<FamilyStats> = all.iter().map(|family| of_family(family)).collect();
+    let families: Vec<FamilyStats> = all.iter().map(|family| of_family(engine, family)).collect();
     let mut totals = *engine.dropped_totals.lock();
     for family in &all {
         totals += family.counters.totals();
     }
     let work = background.counts();
+    let (write_stalls, delayed_nanos) = engine.pipeline.stall.counts();
     let levels = || families.iter().flat_map(|family| &family.levels);
     Stats {
         sequence: engine.visible(),
@@ -42,7 +47,7 @@ pub(super) fn of_database(engine: &Engine, background: &Background) -> Stats {
         user_bytes_written: user_bytes(totals.committed),
         transaction_bytes: engine.transaction_bytes(),
         cache: of_cache(engine),
-        memory: of_memory(engine, &families),
+        memory: of_memory(engine),
         tables: levels().map(|level| level.files).sum(),
         data_bytes: levels().map(|level| level.bytes + level.vlog_bytes).sum(),
         open_tables: engine.files.tables.open_count(),
@@ -57,10 +62,27 @@ pub(super) fn of_database(engine: &Engine, background: &Background) -> Stats {
         merges: totals.merges,
         merge_bytes_read: totals.merge_bytes_read,
         merge_bytes_written: totals.merge_bytes_written,
-        write_stalls: engine.pipeline.stall.count(),
+        values: of_value_log(engine, totals.value_bytes_copied),
+        write_stalls,
+        write_delay: Duration::from_nanos(delayed_nanos),
         disk_free_bytes: engine.pipeline.disk.free_bytes(),
         families,
     }
+}
+
+/// Numbers about all value files that the manifest names.
+fn of_value_log(engine: &Engine, copied_bytes: u64) -> ValueStats {
+    let manifest = engine.manifest.lock();
+    let mut totals = ValueStats {
+        copied_bytes,
+        ..ValueStats::default()
+    };
+    for state in manifest.state().value_files().values() {
+        totals.files += 1;
+        totals.bytes += state.meta.file_bytes;
+        totals.live_bytes += state.live_bytes.min(state.meta.file_bytes);
+    }
+    totals
 }
 
 fn user_bytes(committed: CommitSizes) -> u64 {
@@ -80,23 +102,23 @@ fn of_cache(engine: &Engine) -> CacheStats {
     }
 }
 
-fn of_memory(engine: &Engine, families: &[FamilyStats]) -> MemoryStats {
-    let memtable_bytes: usize = families.iter().map(|family| family.memtable_bytes).sum();
-    let (sealed_bytes, sealed_bytes_max) = engine.pipeline.stall.sealed_bytes();
+fn of_memory(engine: &Engine) -> MemoryStats {
+    let memory = &engine.pipeline.memory;
+    let of = |account| memory.budget.of(account) as u64;
     MemoryStats {
-        memtable_bytes: memtable_bytes as u64,
-        cache_bytes: engine.files.blocks.usage().bytes as u64,
-        table_bytes: engine.files.tables.memory_bytes() as u64,
-        transaction_bytes: engine.transaction_bytes() as u64,
-        // Sealed memtables may take half, those that fill the other one.
-        limit_bytes: (sealed_bytes_max as u64).saturating_mul(2),
-        pressure: pressure_of(sealed_bytes, sealed_bytes_max),
+        memtable_bytes: of(Account::Memtables),
+        kept_bytes: of(Account::Kept),
+        cache_bytes: of(Account::Cache),
+        table_bytes: of(Account::Tables),
+        transaction_bytes: of(Account::Transactions),
+        buffer_bytes: of(Account::Buffers),
+        limit_bytes: memory.plan.limit_bytes as u64,
+        pressure: pressure_of(memory.share_used(0)),
     }
 }
 
-fn pressure_of(sealed_bytes: usize, sealed_bytes_max: usize) -> MemoryPressure {
-    let quarters = sealed_bytes.saturating_mul(4) / sealed_bytes_max.max(1);
-    match quarters {
+fn pressure_of(share_used: f64) -> MemoryPressure {
+    match (share_used * 4.0) as usize {
         0 | 1 => MemoryPressure::Normal,
         2 => MemoryPressure::Elevated,
         3 => MemoryPressure::High,
@@ -117,7 +139,7 @@ fn snapshots(engine: &Engine) -> Vec<SnapshotStats> {
 }
 
 /// Numbers about one family.
-pub(super) fn of_family(family: &Family) -> FamilyStats {
+pub(super) fn of_family(engine: &Engine, family: &Family) -> FamilyStats {
     let current = family.load_full();
     let levels = levels_of(&current);
     let memtable_bytes: usize = current.memories().map(|memory| memory.table.bytes()).sum();
@@ -139,6 +161,7 @@ pub(super) fn of_family(family: &Family) -> FamilyStats {
         .filter(|level| level.files > 0)
         .count();
     let hooks = family.hooks.counts();
+    let values = vlog::of_family(engine, family);
     let read_amplification = (levels[0].files + deeper).max(1) as f64;
     FamilyStats {
         name: family.name(),
@@ -162,6 +185,13 @@ pub(super) fn of_family(family: &Family) -> FamilyStats {
         merges: totals.merges,
         merge_bytes_read: totals.merge_bytes_read,
         merge_bytes_written: totals.merge_bytes_written,
+        dropped: totals.dropped,
+        values: ValueStats {
+            files: values.files,
+            bytes: values.bytes,
+            live_bytes: values.listed_bytes,
+            copied_bytes: totals.value_bytes_copied,
+        },
         levels,
         commit_hook_calls: hooks.calls,
         commit_hook_failures: hooks.failures,
@@ -203,7 +233,7 @@ mod tests {
 
     #[test]
     fn pressure_rises_by_quarters_of_the_room() {
-        let pressures = [0, 49, 50, 74, 75, 99, 100, 400].map(|bytes| pressure_of(bytes, 100));
+        let pressures = [0.0, 0.49, 0.5, 0.74, 0.75, 0.99, 1.0, 4.0].map(pressure_of);
         use MemoryPressure::{Critical, Elevated, High, Normal};
         assert_eq!(
             pressures,
@@ -211,6 +241,6 @@ mod tests {
                 Normal, Normal, Elevated, Elevated, High, High, Critical, Critical
             ]
         );
-        assert_eq!(pressure_of(1, 0), Critical);
+        assert_eq!(pressure_of(f64::NAN), Normal);
     }
 }

@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use kingtide_base::FileId;
+use kingtide_base::{
+    FileId,
+    planted::{self, Bug},
+};
 use kingtide_format::{Edit, TableMeta};
 
 use super::{Engine, ManifestSlot, place::Places};
 use crate::{
     error::{Error, ErrorKind, Result},
     family::Family,
+    files::NewFile,
     manifest::ManifestState,
     memtable::Memory,
     output::Output,
@@ -65,7 +69,11 @@ impl Engine {
             Edit::LogDurable(self.pipeline.order.durable()),
             Edit::FlushedThrough {
                 family: family.id,
-                sequence: memory.table.largest_sequence(),
+                sequence: if planted::is(Bug::FlushedTooFar) {
+                    self.visible()
+                } else {
+                    memory.table.largest_sequence()
+                },
             },
         ];
         edits.extend(
@@ -98,6 +106,15 @@ impl Engine {
         target_level: u8,
         output: &Output,
     ) -> Result<()> {
+        let inputs = match inputs.split_last() {
+            Some((_, rest)) if planted::is(Bug::InputLeft) => rest,
+            _ => inputs,
+        };
+        if planted::is(Bug::RemovedBeforeInstalled) {
+            for (_, table) in inputs {
+                let _ = self.files.remove_klog(table.file);
+            }
+        }
         let mut manifest = self.manifest.lock();
         self.check_family(family)?;
         let mut edits = vec![Edit::NextFileId(self.files.next_id())];
@@ -203,16 +220,18 @@ impl Engine {
     /// Removes dead tables, and the value files that no table points to since.
     ///
     /// # Errors
-    /// What the manifest answers; the value files then stay until the next open.
+    /// What the manifest answers; the value files then stay until the next call.
     pub(crate) fn sweep_files(&self) -> Result<()> {
+        self.files.remove_leftovers();
         self.remove_value_files(self.files.sweep_tables())
     }
 
     /// Removes value files that no table points to: first from the manifest, then from the disk.
     ///
     /// # Errors
-    /// What the manifest answers; the files then stay until the next open.
+    /// What the manifest answers; the files then stay until the next call.
     pub(crate) fn remove_value_files(&self, dead: Vec<FileId>) -> Result<()> {
+        let dead = self.doubts.take_dead_values(dead);
         if dead.is_empty() {
             return Ok(());
         }
@@ -220,10 +239,13 @@ impl Engine {
             .iter()
             .map(|file| Edit::RemoveValueFile(*file))
             .collect();
-        self.manifest.lock().append(&edits)?;
+        let appended = self.manifest.lock().append(&edits);
+        if let Err(error) = appended {
+            self.doubts.keep_dead_values(dead);
+            return Err(error);
+        }
         for file in dead {
-            // As for segments: a leftover is harmless.
-            let _ = self.files.remove_vlog(file);
+            self.files.remove_new(NewFile::Vlog(file));
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The shared state of an open database: what every path (write, read, flush, merge, recovery) works on. Holds parts and
 //! the rules that bind them together; the paths themselves are modules of their own.
 
+mod doubt;
 mod extent;
 mod install;
 mod place;
@@ -10,7 +11,11 @@ mod watch;
 
 use std::sync::Arc;
 
-use kingtide_base::{ComparatorRef, Lsn, SegmentId, SeqNo, limits};
+use kingtide_base::{
+    ComparatorRef, Lsn, SegmentId, SeqNo, limits,
+    planted::{self, Bug},
+};
+use kingtide_collections::Account;
 use kingtide_env::{
     Directory, Env, FileLock,
     sync::{
@@ -26,15 +31,19 @@ use crate::{
     files::Files,
     manifest::{Manifest, ManifestState},
     options::Options,
+    output::{crew::Crew, rate::RateLimit},
     read::tracker::SharedReads,
     snapshot::{SnapshotList, SnapshotRegistry},
     write::{CommitLog, OrderState, Pipeline, WriteSet},
 };
 
+pub(crate) use place::level_for;
 pub(crate) use watch::Watch;
 
 /// Write sets that are kept for reuse.
 const WRITE_SETS_KEPT: usize = 64;
+/// Kept buffers of less than this are not counted: that would cost a small transaction more than the memory is worth.
+const COUNTED_BYTES_MIN: usize = 32 << 10;
 /// Microseconds in a second.
 const MICROS_PER_SECOND: u64 = 1_000_000;
 
@@ -77,6 +86,12 @@ pub(crate) struct Engine {
     write_sets: Mutex<Vec<WriteSet>>,
     /// The same for what transactions read.
     read_sets: Mutex<Vec<Arc<SharedReads>>>,
+    /// The threads that flushes and merges may be helped by; none before they are started.
+    pub(crate) crew: std::sync::OnceLock<Arc<dyn Crew>>,
+    /// How fast merges may write.
+    pub(crate) merge_rate: RateLimit,
+    /// What could not be installed.
+    doubts: doubt::Doubts,
     /// Bytes that open transactions hold, but for the last few thousand of each.
     transaction_bytes: AtomicUsize,
 }
@@ -99,6 +114,9 @@ impl Engine {
         Self {
             env: parts.env,
             comparators: Mutex::new(parts.options.comparators.clone()),
+            crew: std::sync::OnceLock::new(),
+            doubts: doubt::Doubts::default(),
+            merge_rate: RateLimit::new(parts.options.compaction_rate_bytes_max),
             registering: Mutex::new(()),
             options: parts.options,
             wal: parts.wal,
@@ -207,6 +225,7 @@ impl Engine {
         let mut needed = needed_by_memtables(&families, &state, without);
         let durable = self.pipeline.order.durable();
         if let Some(place) = state.log.locks.oldest(durable)
+            && !planted::is(Bug::PreparedLost)
             && place.start < needed.position
         {
             needed.position = place.start;
@@ -223,15 +242,23 @@ impl Engine {
 
     /// An empty write set, with the buffers of an earlier transaction if there was one.
     pub(crate) fn take_write_set(&self) -> WriteSet {
-        self.write_sets.lock().pop().unwrap_or_default()
+        let writes = self.write_sets.lock().pop().unwrap_or_default();
+        let bytes = counted_bytes(&writes);
+        self.files.budget.subtract(Account::Kept, bytes);
+        writes
     }
 
     /// Keeps the buffers of a write set for a later transaction.
     pub(crate) fn recycle(&self, mut writes: WriteSet) {
         writes.clear();
+        let bytes = counted_bytes(&writes);
+        if bytes > self.pipeline.memory.plan.recycled_bytes_max {
+            return;
+        }
         let mut kept = self.write_sets.lock();
         if kept.len() < WRITE_SETS_KEPT {
             kept.push(writes);
+            self.files.budget.add(Account::Kept, bytes);
         }
     }
 
@@ -251,10 +278,32 @@ impl Engine {
 
     /// The most bytes that one transaction may hold, of writes and of what it remembers of reads.
     pub(crate) fn transaction_bytes_max(&self) -> usize {
+        let allowed =
+            limits::TRANSACTION_BYTES_MAX.min(self.pipeline.memory.plan.transaction_bytes_max);
         match self.options.transaction_bytes_max {
-            0 => limits::TRANSACTION_BYTES_MAX,
-            bytes => bytes.min(limits::TRANSACTION_BYTES_MAX),
+            0 => allowed,
+            bytes => bytes.min(allowed),
         }
+    }
+
+    /// Sees to it that a transaction may grow by `bytes`.
+    ///
+    /// # Errors
+    /// `MemoryLimit` when all transactions together would hold more than their share of the budget; as
+    /// [`Pipeline::make_memory_room`].
+    pub(crate) fn admit_transaction(&self, bytes: usize) -> Result<()> {
+        let memory = &self.pipeline.memory;
+        let held = self.files.budget.of(Account::Transactions);
+        let most = memory.plan.transactions_bytes_max;
+        if held.saturating_add(bytes) > most {
+            return Err(Error::new(
+                ErrorKind::MemoryLimit,
+                format!(
+                    "transactions hold {held} bytes, and may hold {most} together: commit or roll back some, work in smaller pieces, or raise memory_bytes_max"
+                ),
+            ));
+        }
+        self.pipeline.make_memory_room(bytes)
     }
 
     /// Bytes that all open transactions hold, of writes and of what they remember of reads; each may hold 4 KiB more than
@@ -273,7 +322,10 @@ impl Engine {
 
     /// Gives back the memory of empty memtables: an idle database holds what it caches, and no more.
     pub(crate) fn release_memory(&self) {
-        self.write_sets.lock().clear();
+        let kept = std::mem::take(&mut *self.write_sets.lock());
+        let bytes = kept.iter().map(counted_bytes).sum();
+        self.files.budget.subtract(Account::Kept, bytes);
+        drop(kept);
         self.read_sets.lock().clear();
         self.pipeline.memtables.release();
         for family in self.families.all() {
@@ -290,6 +342,12 @@ impl Engine {
     pub(crate) fn release_lock(&self) {
         self.lock.lock().take();
     }
+}
+
+/// What kept buffers count with; small ones do not.
+fn counted_bytes(writes: &WriteSet) -> usize {
+    let bytes = writes.memory_bytes();
+    if bytes < COUNTED_BYTES_MIN { 0 } else { bytes }
 }
 
 impl Drop for Engine {
@@ -328,6 +386,7 @@ fn needed_by_memtables(
                 continue;
             }
             if let Some(span) = memory.span()
+                && !planted::is(Bug::LogStartTooFar)
                 && span.start < needed.position
             {
                 needed.position = span.start;

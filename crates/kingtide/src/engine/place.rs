@@ -16,8 +16,27 @@ use kingtide_policy::{Reservation, last_level, place};
 
 use crate::{
     compaction::observe::{level_number, policy_options},
-    family::{Family, HoldId},
+    family::{Busy, Family, HoldId},
+    version::Version,
 };
+
+/// The level for a new table of `family`, which is newer than all that `version`, the family's, has of its keys. `busy` is
+/// what the family has busy; whoever asks sees to it that nothing is planned across the table until it is there.
+pub(crate) fn level_for(
+    family: &Family,
+    (version, busy): (&Version, &Busy),
+    table: &TableMeta,
+) -> u8 {
+    let options = policy_options(family);
+    let last = last_level(version.depth().into(), options.min_levels);
+    let bytes = version.level_totals(level_number(last)).file_bytes;
+    let keys = (&*table.smallest, &*table.largest);
+    let is_free = |level: usize| {
+        let level = level_number(level);
+        !version.has_between(level, keys) && !busy.shuts(level, keys, &family.order)
+    };
+    level_number(place(1, options.levels_in_use(last, bytes), is_free))
+}
 
 /// The levels of new tables, held for them until this is dropped.
 pub(super) struct Places<'a> {
@@ -30,33 +49,19 @@ impl<'a> Places<'a> {
     /// Finds and holds the places of `tables`, which are newer than all that the family has in tables. To be called under
     /// the manifest lock, so that the version does not change until they are there.
     pub(super) fn find(family: &'a Family, tables: &[TableMeta]) -> Self {
-        let options = policy_options(family);
         let mut busy = family.busy.lock();
         let version = Arc::clone(&family.load().version);
-        let order = &family.order;
-        let last = last_level(version.depth().into(), options.min_levels);
-        let bytes = version.level_totals(level_number(last)).file_bytes;
-        let in_use = options.levels_in_use(last, bytes);
-        let mut holds = Vec::with_capacity(tables.len());
-        let mut levels = Vec::with_capacity(tables.len());
-        for table in tables {
-            let keys = (&*table.smallest, &*table.largest);
-            let is_free = |level: usize| {
-                let level = level_number(level);
-                !version.has_between(level, keys) && !busy.shuts(level, keys, order)
-            };
-            let level = place(1, in_use.clone(), is_free);
-            holds.push(busy.hold(
-                Vec::new(),
-                Reservation {
-                    smallest: table.smallest.clone(),
-                    largest: table.largest.clone(),
-                    from_level: level,
-                    to_level: level,
-                },
-            ));
-            levels.push(level_number(level));
-        }
+        let levels = tables
+            .iter()
+            .map(|table| level_for(family, (&version, &busy), table));
+        let levels: Vec<u8> = levels.collect();
+        let placed = levels.iter().zip(tables).map(|(level, table)| Reservation {
+            smallest: table.smallest.clone(),
+            largest: table.largest.clone(),
+            from_level: usize::from(*level),
+            to_level: usize::from(*level),
+        });
+        let holds = placed.map(|place| busy.hold(Vec::new(), place)).collect();
         Self {
             family,
             holds,

@@ -25,7 +25,7 @@ impl Engine {
     }
 
     fn remove_spare_segments(&self) {
-        let spare = self.pipeline.order.lock().log.tail.give_up_blanks();
+        let spare = self.pipeline.give_up_blanks();
         self.remove_segments(spare);
     }
 }

@@ -1,21 +1,24 @@
-//! What happens inside, told: to a listener of the program, and as lines of the file `LOG`.
+//! What happens inside, told: to a listener of the program, as lines of the file `LOG`, and as a trace.
 //!
 //! | file | what it is |
 //! |---|---|
 //! | `queue` | from wherever something happens to the one thread that tells it |
 //! | `log_file` | the file `LOG` |
 //! | `text` | an event as a line |
+//! | `trace` | events as spans, for a viewer of traces |
 //!
 //! Events hold names of families and files, counts and messages of errors: never keys and values.
 
 mod log_file;
 mod queue;
 mod text;
+mod trace;
 
 use std::fmt;
 
 pub(crate) use log_file::LogFile;
 pub(crate) use queue::{Audience, Events};
+pub(crate) use trace::TraceFile;
 
 /// How much an event matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -202,6 +205,11 @@ pub enum Event {
         /// How long it waited.
         micros: u64,
     },
+    /// The log was synced, in a second or less. Left out while many events wait.
+    LogSynced {
+        /// How long it took.
+        micros: u64,
+    },
     /// A sync of the log took more than a second.
     LogSyncSlow {
         /// How long it took.
@@ -263,7 +271,9 @@ impl Event {
     #[must_use]
     pub fn level(&self) -> LogLevel {
         match self {
-            Self::MemtableSealed { .. } | Self::FileRemoved { .. } => LogLevel::Debug,
+            Self::MemtableSealed { .. } | Self::FileRemoved { .. } | Self::LogSynced { .. } => {
+                LogLevel::Debug
+            }
             Self::FlushGivenUp { .. }
             | Self::StallBegin { .. }
             | Self::StallEnd { .. }
@@ -294,3 +304,7 @@ impl fmt::Display for LogLevel {
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod trace_tests;

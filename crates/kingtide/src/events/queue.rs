@@ -13,14 +13,17 @@ use std::{
 };
 
 use kingtide_env::{
-    Env, JoinHandle,
+    Env, JoinHandle, ThreadLabel,
     sync::{Condvar, Mutex},
+    thread_label,
 };
 
-use super::{Event, Listener, LogFile, LogLevel};
+use super::{Event, Listener, LogFile, LogLevel, TraceFile};
 
 /// Events that may wait.
 const WAITING_MAX: usize = 4096;
+/// Frequent events are left out while so many wait, so that they push out nothing that matters more.
+const WAITING_FREQUENT_MAX: usize = WAITING_MAX / 4;
 
 thread_local! {
     /// True on a thread that tells events: it must not wait for its own end.
@@ -38,9 +41,19 @@ pub(crate) struct Events {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<(u64, Event)>,
+    waiting: VecDeque<Told>,
     lost: u64,
     is_stopping: bool,
+}
+
+/// An event, and when and where it happened.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    pub(super) unix_micros: u64,
+    /// By the clock that never goes back.
+    pub(super) nanos: u64,
+    pub(super) thread: Arc<ThreadLabel>,
+    pub(super) event: Event,
 }
 
 /// Who wants to know.
@@ -48,10 +61,15 @@ struct State {
 pub(crate) struct Audience {
     pub(crate) listener: Option<Arc<dyn Listener>>,
     pub(crate) log: Option<LogFile>,
+    pub(crate) trace: Option<TraceFile>,
 }
 
 impl Audience {
-    fn tell(&mut self, unix_micros: u64, event: &Event) {
+    fn tell(&mut self, told: &Told) {
+        if let Some(trace) = &mut self.trace {
+            trace.add(told);
+        }
+        let (unix_micros, event) = (told.unix_micros, &told.event);
         if let Some(listener) = &self.listener {
             // The listener alone sees what it left half done; the database gives it nothing but shared references.
             let told = catch_unwind(AssertUnwindSafe(|| listener.event(unix_micros, event)));
@@ -85,7 +103,7 @@ impl Events {
     /// # Errors
     /// What the system answers when it has no thread to give.
     pub(crate) fn start(env: &Arc<dyn Env>, audience: Audience) -> io::Result<Arc<Self>> {
-        if audience.listener.is_none() && audience.log.is_none() {
+        if audience.listener.is_none() && audience.log.is_none() && audience.trace.is_none() {
             return Ok(Self::disabled());
         }
         let events = Arc::new(Self {
@@ -110,32 +128,55 @@ impl Events {
         let Some(env) = &self.env else {
             return;
         };
-        let event = (env.unix_micros(), make());
+        let told = told_now(env.as_ref(), make());
         let mut state = self.state.lock();
         if state.waiting.len() >= WAITING_MAX || state.is_stopping {
             state.lost += 1;
             return;
         }
-        state.waiting.push_back(event);
+        state.waiting.push_back(told);
         self.changed.notify_all();
+    }
+
+    /// As [`Events::emit`], for what happens very often: left out, uncounted, while many events wait.
+    pub(crate) fn emit_frequent(&self, make: impl FnOnce() -> Event) {
+        let Some(env) = &self.env else {
+            return;
+        };
+        let told = told_now(env.as_ref(), make());
+        let mut state = self.state.lock();
+        if state.waiting.len() < WAITING_FREQUENT_MAX && !state.is_stopping {
+            state.waiting.push_back(told);
+            self.changed.notify_all();
+        }
     }
 
     fn run(&self, mut audience: Audience) {
         IS_TELLING.set(true);
         while let Some((events, lost)) = self.take() {
-            for (unix_micros, event) in &events {
-                audience.tell(*unix_micros, event);
+            for told in &events {
+                audience.tell(told);
             }
             if lost > 0
-                && let Some((unix_micros, _)) = events.back()
+                && let Some(last) = events.back()
             {
-                audience.tell(*unix_micros, &Event::Lost { count: lost });
+                let event = Event::Lost { count: lost };
+                audience.tell(&Told {
+                    event,
+                    ..last.clone()
+                });
             }
+            if let Some(trace) = &mut audience.trace {
+                trace.flush();
+            }
+        }
+        if let Some(trace) = &mut audience.trace {
+            trace.finish();
         }
     }
 
     /// What waits, and how many events were lost behind it; `None` once all is told and nothing more will come.
-    fn take(&self) -> Option<(VecDeque<(u64, Event)>, u64)> {
+    fn take(&self) -> Option<(VecDeque<Told>, u64)> {
         let mut state = self.state.lock();
         while state.waiting.is_empty() {
             if state.is_stopping {
@@ -159,5 +200,14 @@ impl Events {
             // It ends by a panic only if the writing of a line panics, which was reported by the panic's hook.
             let _ = thread.join();
         }
+    }
+}
+
+fn told_now(env: &dyn Env, event: Event) -> Told {
+    Told {
+        unix_micros: env.unix_micros(),
+        nanos: env.monotonic_nanos(),
+        thread: thread_label(),
+        event,
     }
 }

@@ -49,6 +49,7 @@ fn start(listener: Arc<Recorder>) -> Arc<Events> {
     let audience = Audience {
         listener: Some(listener),
         log: None,
+        trace: None,
     };
     Events::start(&env, audience).unwrap()
 }

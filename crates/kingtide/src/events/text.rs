@@ -38,6 +38,7 @@ impl fmt::Display for Event {
             Self::StallEnd { family, micros } => {
                 write!(f, "a writer to {family:?} waited {}", Took(*micros))
             }
+            Self::LogSynced { micros } => write!(f, "log synced in {}", Took(*micros)),
             Self::LogSyncSlow { micros } => write!(f, "a sync of the log took {}", Took(*micros)),
             Self::LogSyncFailed { message } => {
                 write!(

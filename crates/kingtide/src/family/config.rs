@@ -78,6 +78,10 @@ pub(crate) fn validate_options(options: &FamilyOptions) -> Result<()> {
             "tombstone_density_trigger must be 0 to 1",
         ),
         (
+            (0.0..=0.9).contains(&options.value_live_ratio_min),
+            "value_live_ratio_min must be 0 to 0.9",
+        ),
+        (
             options.index_sample_ratio >= 1,
             "index_sample_ratio must be at least 1",
         ),
@@ -103,12 +107,13 @@ pub(crate) fn encode_options(options: &FamilyOptions) -> Vec<(String, String)> {
         SyncMode::Interval(interval) => ("interval", interval),
         SyncMode::Full => ("full", Duration::ZERO),
     };
-    let pairs: [(&str, &dyn fmt::Display); 26] = [
+    let pairs: [(&str, &dyn fmt::Display); 27] = [
         ("write_buffer_bytes", &options.write_buffer_bytes),
         ("level_size_ratio", &options.level_size_ratio),
         ("min_levels", &options.min_levels),
         ("dividing_level_offset", &options.dividing_level_offset),
         ("value_threshold_bytes", &options.value_threshold_bytes),
+        ("value_live_ratio_min", &options.value_live_ratio_min),
         ("compression", &compression_name(options.compression)),
         ("bloom_filter", &options.bloom_filter),
         (
@@ -189,6 +194,7 @@ fn decode_pair(
         "min_levels" => options.min_levels = parse(name, value)?,
         "dividing_level_offset" => options.dividing_level_offset = parse(name, value)?,
         "value_threshold_bytes" => options.value_threshold_bytes = parse(name, value)?,
+        "value_live_ratio_min" => options.value_live_ratio_min = parse(name, value)?,
         "compression" => options.compression = compression_of(value).ok_or_else(wrong)?,
         "bloom_filter" => options.bloom_filter = parse(name, value)?,
         "bloom_false_positive_rate" => options.bloom_false_positive_rate = parse(name, value)?,

@@ -2,7 +2,12 @@
 
 use std::ops::AddAssign;
 
-use kingtide_env::sync::atomic::{AtomicU64, Ordering};
+use kingtide_env::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+
+use super::DroppedVersions;
 
 /// What one commit wrote to one family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +39,10 @@ pub(crate) struct FamilyTotals {
     pub(crate) merge_bytes_read: u64,
     /// Bytes of tables and value files that merges wrote.
     pub(crate) merge_bytes_written: u64,
+    /// Versions that flushes and merges dropped, by reason.
+    pub(crate) dropped: DroppedVersions,
+    /// Bytes of records that were copied out of value files that were mostly dead.
+    pub(crate) value_bytes_copied: u64,
 }
 
 impl AddAssign for FamilyTotals {
@@ -48,6 +57,8 @@ impl AddAssign for FamilyTotals {
         self.merges += other.merges;
         self.merge_bytes_read += other.merge_bytes_read;
         self.merge_bytes_written += other.merge_bytes_written;
+        self.dropped.add(&other.dropped);
+        self.value_bytes_copied += other.value_bytes_copied;
     }
 }
 
@@ -64,6 +75,8 @@ pub(crate) struct FamilyCounters {
     merges: AtomicU64,
     merge_bytes_read: AtomicU64,
     merge_bytes_written: AtomicU64,
+    dropped: Mutex<DroppedVersions>,
+    value_bytes_copied: AtomicU64,
 }
 
 impl FamilyCounters {
@@ -97,6 +110,16 @@ impl FamilyCounters {
             .fetch_add(bytes_written, Ordering::Relaxed);
     }
 
+    /// Notes what an installed flush or merge left out.
+    pub(crate) fn note_dropped(&self, dropped: &DroppedVersions) {
+        self.dropped.lock().add(dropped);
+    }
+
+    /// Notes a value that was copied out of a value file that is being emptied.
+    pub(crate) fn note_copied_value(&self, bytes: u64) {
+        self.value_bytes_copied.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// The counts as they are now.
     pub(crate) fn totals(&self) -> FamilyTotals {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -113,6 +136,8 @@ impl FamilyCounters {
             merges: get(&self.merges),
             merge_bytes_read: get(&self.merge_bytes_read),
             merge_bytes_written: get(&self.merge_bytes_written),
+            dropped: *self.dropped.lock(),
+            value_bytes_copied: get(&self.value_bytes_copied),
         }
     }
 }

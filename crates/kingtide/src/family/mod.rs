@@ -7,6 +7,7 @@
 //! | `config` | settings: validation, and the text pairs in which they are stored |
 //! | `counters` | what was done to a family, for statistics |
 //! | `registry` | families by name and by id |
+//! | `dropped` | what flushes and merges left out, for statistics |
 //! | `settings` | the settings in force, which change while the family is in use |
 //! | `super_version` | what readers of a family see: memtables and tables, swapped as a whole |
 //! | `testing` | families without a database, for tests |
@@ -15,12 +16,13 @@ mod busy;
 mod config;
 mod counters;
 mod deferred;
+mod dropped;
 pub(crate) mod hook;
 mod registry;
 mod settings;
 mod super_version;
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use arc_swap::ArcSwap;
 use kingtide_base::{FamilyId, KeyOrder, SeqNo};
@@ -32,6 +34,8 @@ use kingtide_env::sync::{
 pub(crate) use busy::{Busy, HoldId};
 pub(crate) use config::{decode_options, encode_options, validate_name, validate_options};
 pub(crate) use counters::{CommitSizes, FamilyCounters, FamilyTotals};
+pub use dropped::DroppedVersions;
+
 pub(crate) use deferred::{Deferred, DeferredOrder, is_pending_name, pending_name};
 pub(crate) use registry::{Registry, already_exists};
 pub(crate) use super_version::SuperVersion;
@@ -75,6 +79,8 @@ pub(crate) struct Family {
     deferred: Mutex<Option<Deferred>>,
     /// What running merges and installations hold.
     pub(crate) busy: Mutex<Busy>,
+    /// Value files that are being emptied, see `vlog`.
+    emptied: ArcSwap<BTreeSet<kingtide_base::FileId>>,
     /// Held by whoever puts another memtable in the place of a full one.
     pub(crate) rotating: Mutex<()>,
     /// How the family stood when it was settled last; see `background/settle`.
@@ -119,6 +125,7 @@ impl Family {
             is_deferred: AtomicBool::new(false),
             deferred: Mutex::new(None),
             busy: Mutex::default(),
+            emptied: ArcSwap::default(),
             rotating: Mutex::new(()),
             settled: Mutex::new(None),
             flushing: Mutex::new(()),
@@ -171,6 +178,18 @@ impl Family {
         let _serialised = self.edit.lock();
         let next = change(&self.current.load());
         self.current.store(Arc::new(next));
+    }
+
+    /// The value files that are being emptied: whoever writes tables copies the values that lie in them.
+    pub(crate) fn emptied(&self) -> Arc<BTreeSet<kingtide_base::FileId>> {
+        self.emptied.load_full()
+    }
+
+    /// Says which value files are being emptied from now on.
+    pub(crate) fn set_emptied(&self, files: BTreeSet<kingtide_base::FileId>) {
+        if *self.emptied() != files {
+            self.emptied.store(Arc::new(files));
+        }
     }
 
     /// True once the family was dropped; nothing is written to it any more.

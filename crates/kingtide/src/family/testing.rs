@@ -11,7 +11,7 @@ use crate::{memtable::MemtableSource, options::FamilyOptions, version::Version};
 pub(crate) fn family(id: u32, options: FamilyOptions) -> Arc<Family> {
     let order = built_in_comparator(&options.comparator).expect("a built-in order");
     let order = KeyOrder::new(order);
-    let active = MemtableSource::new(0).make(&order, options.write_buffer_bytes, 0, 0);
+    let active = MemtableSource::unbounded().make(&order, options.write_buffer_bytes, 0, 0);
     Arc::new(Family::new(FamilyParts {
         id: FamilyId(id),
         name: format!("family {id}"),

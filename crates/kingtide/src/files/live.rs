@@ -115,6 +115,7 @@ mod tests {
             largest: vec![1],
             sequence_min: SeqNo(1),
             sequence_max: SeqNo(1),
+            sequence_base: SeqNo::ZERO,
             entries: 1,
             tombstones: 0,
             range_deletes: 0,

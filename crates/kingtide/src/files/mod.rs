@@ -8,17 +8,24 @@ mod live;
 
 use std::sync::{Arc, OnceLock};
 
-use kingtide_base::{FileId, KeyOrder, StorageError, StorageResult, ValuePointer};
-use kingtide_collections::BlockCache;
+use kingtide_base::{
+    FileId, KeyOrder, StorageError, StorageResult, ValuePointer,
+    planted::{self, Bug},
+};
+use kingtide_collections::{BlockCache, MemoryBudget};
 use kingtide_env::{
     Directory, File, OpenMode,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
-use kingtide_table::{Block, TableCache, ValueFiles, klog_name, vlog_name};
+use kingtide_table::{Block, TableCache, ValueFiles, has_no_more_files, klog_name, vlog_name};
 
 pub(crate) use live::LiveFiles;
 
 use crate::{
+    budget::{Caches, Plan},
     events::{Event, Events},
     read::iter::owned::ValueSource,
 };
@@ -28,6 +35,15 @@ const VALUE_FILES_OPEN_MAX: usize = 64;
 /// Files that the process may have open besides tables.
 const FILES_RESERVED: usize = VALUE_FILES_OPEN_MAX + 128;
 
+/// A file that the manifest does not name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NewFile {
+    /// In `klog`.
+    Klog(FileId),
+    /// In `vlog`.
+    Vlog(FileId),
+}
+
 /// See the module.
 pub(crate) struct Files {
     pub(crate) klog: Arc<dyn Directory>,
@@ -36,9 +52,34 @@ pub(crate) struct Files {
     pub(crate) values: ValueFiles,
     pub(crate) blocks: Arc<BlockCache<Block>>,
     pub(crate) live: LiveFiles,
+    /// Where tables, blocks and buffers count.
+    pub(crate) budget: Arc<MemoryBudget>,
     next_file: AtomicU64,
+    /// Files that could not be removed: tried again, and removed by the next open at the latest.
+    leftovers: Mutex<Vec<NewFile>>,
     /// Who is told of removals; nobody before [`Files::tell`].
     events: OnceLock<Arc<Events>>,
+}
+
+/// What the memory of files may be.
+pub(crate) struct FilesMemory {
+    /// Cached blocks.
+    pub(crate) cache_bytes: usize,
+    /// What the cache keeps of them when memory is short.
+    pub(crate) cache_floor_bytes: usize,
+    /// Where everything counts.
+    pub(crate) budget: Arc<MemoryBudget>,
+}
+
+impl FilesMemory {
+    /// As planned.
+    pub(crate) fn of(plan: &Plan, budget: &Arc<MemoryBudget>) -> Self {
+        Self {
+            cache_bytes: plan.cache_bytes,
+            cache_floor_bytes: plan.cache_floor_bytes,
+            budget: Arc::clone(budget),
+        }
+    }
 }
 
 impl Files {
@@ -47,18 +88,35 @@ impl Files {
         klog: Arc<dyn Directory>,
         vlog: Arc<dyn Directory>,
         open_tables_max: usize,
-        block_cache_bytes: usize,
+        memory: FilesMemory,
         next_file: FileId,
     ) -> Self {
+        let budget = memory.budget;
+        let in_klog = Arc::clone(&klog);
+        let tables = TableCache::with_budget(in_klog, open_tables_max, Arc::clone(&budget));
         Self {
-            tables: Arc::new(TableCache::new(Arc::clone(&klog), open_tables_max)),
+            tables: Arc::new(tables),
             values: ValueFiles::new(Arc::clone(&vlog), VALUE_FILES_OPEN_MAX),
-            blocks: Arc::new(BlockCache::new(block_cache_bytes)),
+            blocks: Arc::new(BlockCache::with_budget(
+                memory.cache_bytes,
+                memory.cache_floor_bytes,
+                &budget,
+            )),
+            budget,
             live: LiveFiles::default(),
             next_file: AtomicU64::new(next_file.0),
+            leftovers: Mutex::default(),
             events: OnceLock::new(),
             klog,
             vlog,
+        }
+    }
+
+    /// What gives way when memory is short.
+    pub(crate) fn caches(&self) -> Caches {
+        Caches {
+            blocks: Arc::clone(&self.blocks),
+            tables: Arc::clone(&self.tables),
         }
     }
 
@@ -79,26 +137,37 @@ impl Files {
         FileId(self.next_file.load(Ordering::Relaxed))
     }
 
-    /// Creates the klog file `id`.
+    /// Creates the klog file `id`. When the system has no more files to give, idle ones are closed first.
     ///
     /// # Errors
     /// What the system answers.
     pub(crate) fn create_klog(&self, id: FileId) -> StorageResult<Arc<dyn File>> {
         let name = klog_name(id);
-        self.klog
-            .open(&name, OpenMode::CreateNew)
+        self.create(self.klog.as_ref(), &name)
             .map_err(|error| StorageError::io(format!("klog/{name}"), "create", error))
     }
 
-    /// Creates the vlog file `id`.
+    /// Creates the vlog file `id`. When the system has no more files to give, idle ones are closed first.
     ///
     /// # Errors
     /// What the system answers.
     pub(crate) fn create_vlog(&self, id: FileId) -> StorageResult<Arc<dyn File>> {
         let name = vlog_name(id);
-        self.vlog
-            .open(&name, OpenMode::CreateNew)
+        self.create(self.vlog.as_ref(), &name)
             .map_err(|error| StorageError::io(format!("vlog/{name}"), "create", error))
+    }
+
+    fn create(&self, directory: &dyn Directory, name: &str) -> std::io::Result<Arc<dyn File>> {
+        let create = || directory.open(name, OpenMode::CreateNew);
+        let created = create();
+        match &created {
+            Err(error) if has_no_more_files(error) => {
+                self.tables.close_some();
+                self.values.close_some();
+                create()
+            }
+            _ => created,
+        }
     }
 
     /// Makes the names of new files durable.
@@ -106,6 +175,9 @@ impl Files {
     /// # Errors
     /// What the system answers.
     pub(crate) fn sync_directories(&self, has_values: bool) -> StorageResult<()> {
+        if planted::is(Bug::DirectoryNotSynced) {
+            return Ok(());
+        }
         self.klog
             .sync()
             .map_err(|error| StorageError::io("klog", "sync", error))?;
@@ -136,6 +208,25 @@ impl Files {
         let name = vlog_name(id);
         self.values.forget(id);
         self.remove(self.vlog.as_ref(), &name, "vlog")
+    }
+
+    /// Removes a file that no manifest names. If that fails, it is tried again now and then.
+    pub(crate) fn remove_new(&self, file: NewFile) {
+        let removed = match file {
+            NewFile::Klog(id) => self.remove_klog(id),
+            NewFile::Vlog(id) => self.remove_vlog(id),
+        };
+        if removed.is_err() {
+            self.leftovers.lock().push(file);
+        }
+    }
+
+    /// Tries again to remove what could not be removed.
+    pub(crate) fn remove_leftovers(&self) {
+        let leftovers = std::mem::take(&mut *self.leftovers.lock());
+        for file in leftovers {
+            self.remove_new(file);
+        }
     }
 
     fn remove(&self, directory: &dyn Directory, name: &str, folder: &str) -> StorageResult<()> {

@@ -17,7 +17,11 @@
 
 use std::{io, sync::Arc};
 
-use kingtide_base::{Lsn, SeqNo, StorageError, StorageResult, limits::FRAME_PAYLOAD_BYTES_MAX};
+use kingtide_base::{
+    Lsn, SeqNo, StorageError, StorageResult,
+    limits::FRAME_PAYLOAD_BYTES_MAX,
+    planted::{self, Bug},
+};
 use kingtide_env::{Directory, Env, File, OpenMode};
 use kingtide_format::{
     Edit, FrameHeader, FrameKind, MANIFEST_HEADER_BYTES, ManifestHeader, encode_edits, push_frame,
@@ -190,8 +194,7 @@ impl Manifest {
     /// see the head of this file for what may be done after it.
     pub(crate) fn append(&mut self, edits: &[Edit]) -> StorageResult<()> {
         if self.tail == Tail::Poisoned {
-            let error = io::Error::other("an earlier sync failed; reopen the database");
-            return Err(self.current.error("append to", error));
+            return Err(self.poisoned());
         }
         if edits.is_empty() {
             return Ok(());
@@ -206,7 +209,9 @@ impl Manifest {
         self.roll_if_needed()?;
         self.tail = Tail::Unknown;
         let end = self.current.write_batch(&encode_edits(edits), self.sizes)?;
-        if let Err(error) = self.current.file.sync() {
+        if planted::is(Bug::ManifestNotSynced) {
+            self.current.durable = Lsn(end);
+        } else if let Err(error) = self.current.file.sync() {
             self.tail = Tail::Poisoned;
             return Err(self.current.error("sync", error));
         }
@@ -217,6 +222,23 @@ impl Manifest {
             self.tail = Tail::Whole;
         }
         Ok(())
+    }
+
+    /// Makes sure that no batch that failed can come back, by going on in a new file if there is doubt.
+    ///
+    /// # Errors
+    /// What the system answers, and after a failed sync always: the doubt remains.
+    pub(crate) fn settle(&mut self) -> StorageResult<()> {
+        match self.tail {
+            Tail::Whole => Ok(()),
+            Tail::Unknown => self.roll_if_needed(),
+            Tail::Poisoned => Err(self.poisoned()),
+        }
+    }
+
+    fn poisoned(&self) -> StorageError {
+        let error = io::Error::other("an earlier sync failed; reopen the database");
+        self.current.error("append to", error)
     }
 
     /// Goes on in a new file when this one has grown too long, or must not be appended to.
@@ -354,9 +376,11 @@ impl Place<'_> {
         self.directory
             .rename(&unfinished, &name)
             .map_err(|error| fail(&unfinished, "rename", error))?;
-        self.directory
-            .sync()
-            .map_err(|error| fail(DIRECTORY, "sync", error))?;
+        if !planted::is(Bug::ManifestRenameNotSynced) {
+            self.directory
+                .sync()
+                .map_err(|error| fail(DIRECTORY, "sync", error))?;
+        }
         written.name = name;
         written.durable = Lsn(written.end);
         Ok(written)

@@ -16,4 +16,4 @@ mod state;
 
 pub(crate) use append::Manifest;
 pub(crate) use replay::{is_present, read};
-pub(crate) use state::ManifestState;
+pub(crate) use state::{FamilyState, ManifestState};

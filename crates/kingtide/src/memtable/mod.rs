@@ -2,10 +2,10 @@
 
 mod batch;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use kingtide_base::{KeyOrder, Lsn, SegmentId};
-use kingtide_collections::{ArenaPool, Memtable};
+use kingtide_collections::{ArenaPool, MemoryBudget, Memtable};
 use kingtide_env::sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
@@ -32,6 +32,15 @@ pub(crate) struct LogSpan {
     pub(crate) end: Lsn,
 }
 
+/// A sealed memtable's place in the queue of all families' flushes, as bytes of memtables that have gone to tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Queued {
+    /// What had gone there when it was sealed.
+    pub(crate) start: u64,
+    /// What will have, when everything sealed up to it has.
+    pub(crate) end: u64,
+}
+
 /// A memtable and its place in the log.
 pub(crate) struct Memory {
     /// The entries.
@@ -42,6 +51,8 @@ pub(crate) struct Memory {
     tombstones: AtomicU64,
     /// `None` while it is empty. Written under the commit lock.
     span: Mutex<Option<LogSpan>>,
+    /// Set when it is sealed.
+    queued: OnceLock<Queued>,
 }
 
 impl Memory {
@@ -52,7 +63,19 @@ impl Memory {
             is_recycled,
             tombstones: AtomicU64::new(0),
             span: Mutex::new(None),
+            queued: OnceLock::new(),
         }
+    }
+
+    /// Its place among the sealed memtables; `None` before it is sealed.
+    pub(crate) fn queued(&self) -> Option<Queued> {
+        self.queued.get().copied()
+    }
+
+    /// It was sealed.
+    pub(crate) fn note_queued(&self, queued: Queued) {
+        // A memtable is sealed once.
+        let _ = self.queued.set(queued);
     }
 
     /// Where its records lie; `None` while it is empty.
@@ -91,6 +114,7 @@ impl Memory {
 /// Makes memtables from arenas that were used before, so that their memory is touched already.
 pub(crate) struct MemtableSource {
     pool: Arc<ArenaPool>,
+    bytes_max: usize,
 }
 
 impl MemtableSource {
@@ -99,11 +123,23 @@ impl MemtableSource {
         self.pool.clear();
     }
 
-    /// A source that keeps up to `arenas_max` free arenas.
-    pub(crate) fn new(arenas_max: usize) -> Self {
+    /// A source that keeps up to `arenas_max` free arenas. Their memory counts in `budget`, and one that no large transaction asks for takes at most `bytes_max`.
+    pub(crate) fn new(arenas_max: usize, budget: &Arc<MemoryBudget>, bytes_max: usize) -> Self {
         Self {
-            pool: ArenaPool::new(arenas_max),
+            pool: ArenaPool::with_budget(arenas_max, Arc::clone(budget)),
+            bytes_max,
         }
+    }
+
+    /// A source that keeps no arena and knows no limit.
+    #[cfg(test)]
+    pub(crate) fn unbounded() -> Self {
+        Self::new(0, &MemoryBudget::unlimited(), usize::MAX)
+    }
+
+    /// Bytes of entries of a memtable of a family with this write buffer.
+    pub(crate) fn share_bytes(&self, buffer_bytes: usize) -> usize {
+        (buffer_bytes / SHARE_DIVISOR * SHARE_FACTOR).min(self.bytes_max)
     }
 
     /// One of the two memtables that share `buffer_bytes`: one takes writes while the other is flushed, and the indexes
@@ -115,7 +151,7 @@ impl MemtableSource {
         needed_bytes: usize,
         needed_entries: usize,
     ) -> Arc<Memory> {
-        let share_bytes = buffer_bytes / SHARE_DIVISOR * SHARE_FACTOR;
+        let share_bytes = self.share_bytes(buffer_bytes);
         let bytes = share_bytes.max(needed_bytes.saturating_add(64));
         let entries = (bytes / BYTES_PER_ENTRY_MIN)
             .max(needed_entries)

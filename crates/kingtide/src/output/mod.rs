@@ -1,7 +1,15 @@
 //! Writes what a merged cursor yields to new tables: the one writer behind flushes, merges and recovery.
 //!
+//! | module | what it is |
+//! |---|---|
+//! | [`crew`] | threads that help, and work that goes first |
+//! | [`cuts`] | where tables end |
+//! | [`parts`] | a pass that is cut by keys, so that several threads work on it |
+//! | [`rate`] | how fast merges may write |
+//!
 //! 1. Every version passes the drop rule ([`VersionFilter`]).
-//! 2. Long values that are still inline go to a value file; pointers are carried over as they are.
+//! 2. Long values that are still inline go to a value file; pointers are carried over as they are, except into files that
+//!    are being emptied, whose values are copied.
 //! 3. A table is closed when it has reached its size, and at [cuts], never between two versions of one key.
 //! 4. Range deletes that are kept are cut where the tables end, and go into the tables' properties. When there is nothing
 //!    else, they make a table of their own.
@@ -9,21 +17,30 @@
 //!
 //! When anything fails, the files made so far are removed: nobody has been told of them.
 
+pub(crate) mod crew;
 pub(crate) mod cuts;
+pub(crate) mod parts;
+mod push;
+pub(crate) mod rate;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use kingtide_base::{
-    Cursor, EntryKind, EntryRef, FileId, Fragments, SeqNo, StorageError, StorageResult, ValueRef,
+    Cursor, EntryKind, EntryRef, FileId, Fragments, SeqNo, StorageResult, ValuePointer, ValueRef,
+    is_before_end,
+    planted::{self, Bug},
 };
 use kingtide_format::{CodecId, TableMeta, ValueFileMeta};
 use kingtide_table::{TableBuilder, TableSettings, ValueLogBuilder};
 
 use self::cuts::{Cuts, Cutter};
 use crate::{
-    compaction::filter::{Decision, VersionFilter},
+    compaction::{
+        filter::{Decision, VersionFilter},
+        tally::Books,
+    },
     family::Family,
-    files::Files,
+    files::{Files, NewFile},
     options::{Compression, FamilyOptions},
 };
 
@@ -31,8 +48,10 @@ use crate::{
 const BLOCK_BYTES: usize = 4096;
 /// A value file is closed when it has reached this size.
 const VALUE_FILE_BYTES_MAX: u64 = 256 << 20;
-/// Entries between two looks at whether the work was cancelled.
+/// Entries between two checkpoints.
 const ENTRIES_PER_CHECK: u64 = 128;
+/// Bytes of keys and values between two checkpoints, if that is less.
+const BYTES_PER_CHECK: usize = 256 << 10;
 
 /// What was written.
 #[derive(Debug, Default)]
@@ -41,9 +60,23 @@ pub(crate) struct Output {
     pub(crate) tables: Vec<TableMeta>,
     /// The value files that the tables point to and that are new.
     pub(crate) value_files: Vec<ValueFileMeta>,
+    /// How many versions were read, written and dropped.
+    pub(crate) books: Books,
+}
+
+/// Is told at the checkpoints of a pass how far it has come, and may make it wait.
+pub(crate) trait Pace {
+    /// So many bytes have been written to files since the last checkpoint. When `is_cancelled` says so, it returns soon.
+    fn checkpoint(&self, bytes: u64, is_cancelled: &dyn Fn() -> bool);
 }
 
 impl Output {
+    /// Adds what was written behind this.
+    fn append(&mut self, later: Self) {
+        self.tables.extend(later.tables);
+        self.value_files.extend(later.value_files);
+        self.books.add(&later.books);
+    }
     /// Bytes written to tables and value files.
     pub(crate) fn bytes(&self) -> u64 {
         self.tables
@@ -75,21 +108,25 @@ pub(crate) struct TableWriter<'a> {
     family: &'a Family,
     /// The settings in force when the work began.
     options: Arc<FamilyOptions>,
+    /// Value files whose values are copied.
+    emptied: Arc<BTreeSet<FileId>>,
     table_bytes_max: u64,
     table: Option<TableBuilder>,
     values: Option<ValueLogBuilder>,
     key: Vec<u8>,
     /// The range deletes to be written, less those of closed tables.
     ranges: Fragments,
-    created: Vec<Created>,
+    created: Vec<NewFile>,
     output: Output,
     cutter: Cutter,
+    part: Option<KeyRange>,
+    pace: Option<&'a dyn Pace>,
+    /// Bytes written at the last checkpoint.
+    bytes_told: u64,
 }
 
-enum Created {
-    Klog(FileId),
-    Vlog(FileId),
-}
+/// Keys from the first (`None`: the first there is) to before the second (empty: to the end).
+pub(crate) type KeyRange = (Option<Vec<u8>>, Vec<u8>);
 
 impl<'a> TableWriter<'a> {
     /// A writer for tables of about `table_bytes_max`.
@@ -98,6 +135,7 @@ impl<'a> TableWriter<'a> {
             files,
             family,
             options: Arc::clone(&family.options()),
+            emptied: family.emptied(),
             table_bytes_max,
             table: None,
             values: None,
@@ -106,12 +144,28 @@ impl<'a> TableWriter<'a> {
             created: Vec::new(),
             output: Output::default(),
             cutter: Cutter::default(),
+            part: None,
+            pace: None,
+            bytes_told: 0,
         }
+    }
+
+    /// The same writer, for a part of a pass: it writes only the keys of `range`, which `filter` must be for too, and
+    /// leaves syncing the directories to whoever brings the parts together.
+    fn for_part(mut self, range: KeyRange) -> Self {
+        self.part = Some(range);
+        self
     }
 
     /// The same writer, whose tables also end at `cuts`.
     pub(crate) fn with_cuts(mut self, cuts: Cuts) -> Self {
         self.cutter = Cutter::new(cuts);
+        self
+    }
+
+    /// The same writer, which stops at `pace` now and then.
+    fn with_pace(mut self, pace: &'a dyn Pace) -> Self {
+        self.pace = Some(pace);
         self
     }
 
@@ -145,54 +199,102 @@ impl<'a> TableWriter<'a> {
         filter: &mut VersionFilter,
         is_cancelled: &dyn Fn() -> bool,
     ) -> StorageResult<bool> {
-        let mut count = 0_u64;
         self.ranges = filter.ranges_kept();
-        cursor.seek_first()?;
-        while cursor.is_valid() {
-            count += 1;
-            if count.is_multiple_of(ENTRIES_PER_CHECK) && is_cancelled() {
-                return Ok(false);
-            }
-            let (sequence, kind, expires_at) =
-                (cursor.sequence(), cursor.kind(), cursor.expires_at());
-            match filter.keep(cursor.key(), sequence, kind, expires_at) {
-                Decision::Drop => {}
-                Decision::Keep => {
-                    self.start_key(cursor.key(), sequence)?;
-                    let value = cursor.value()?;
-                    self.add(EntryRef {
-                        key: &[],
-                        sequence,
-                        kind,
-                        expires_at,
-                        value,
-                    })?;
-                }
-                Decision::KeepAsDelete => {
-                    self.start_key(cursor.key(), sequence)?;
-                    let value = ValueRef::Inline(&[]);
-                    let kind = EntryKind::Delete;
-                    self.add(EntryRef {
-                        key: &[],
-                        sequence,
-                        kind,
-                        expires_at: 0,
-                        value,
-                    })?;
+        let part = self.part.take();
+        match &part {
+            Some((Some(from), _)) => cursor.seek(from)?,
+            _ => cursor.seek_first()?,
+        }
+        let end = part.as_ref().map_or(&[][..], |(_, end)| end);
+        let order = self.family.order.clone();
+        let mut unchecked_bytes = 0;
+        while cursor.is_valid() && (end.is_empty() || is_before_end(&order, cursor.key(), end)) {
+            self.output.books.read += 1;
+            if self.output.books.read.is_multiple_of(ENTRIES_PER_CHECK)
+                || unchecked_bytes >= BYTES_PER_CHECK
+            {
+                unchecked_bytes = 0;
+                if !self.checkpoint(is_cancelled) {
+                    return Ok(false);
                 }
             }
+            unchecked_bytes += self.take_entry(cursor, filter)?;
             cursor.next()?;
         }
+        self.output.books.dropped = filter.tally();
         if self.table.is_none() && !self.ranges.is_empty() {
             self.open_table()?;
         }
         self.close_table(None)?;
         self.close_values()?;
-        if !self.output.tables.is_empty() {
-            self.files
-                .sync_directories(!self.output.value_files.is_empty())?;
+        if !self.checkpoint(is_cancelled) {
+            return Ok(false);
+        }
+        if part.is_none() {
+            sync_directories(self.files, &self.output)?;
         }
         Ok(true)
+    }
+
+    /// Writes the entry that `cursor` is on, if `filter` lets it pass; answers about how many bytes that took.
+    fn take_entry(
+        &mut self,
+        cursor: &mut dyn Cursor,
+        filter: &mut VersionFilter,
+    ) -> StorageResult<usize> {
+        let (sequence, kind, expires_at) = (cursor.sequence(), cursor.kind(), cursor.expires_at());
+        let entry = match filter.keep(cursor.key(), sequence, kind, expires_at) {
+            Decision::Drop => return Ok(0),
+            Decision::Keep
+                if planted::is(Bug::EntryLost) && self.output.books.read.is_multiple_of(50) =>
+            {
+                // The books are cooked, or they would tell.
+                self.output.books.written += 1;
+                return Ok(0);
+            }
+            Decision::Keep => {
+                self.start_key(cursor.key(), sequence)?;
+                EntryRef {
+                    key: &[],
+                    sequence,
+                    kind,
+                    expires_at,
+                    value: cursor.value()?,
+                }
+            }
+            Decision::KeepAsDelete => {
+                self.start_key(cursor.key(), sequence)?;
+                EntryRef {
+                    key: &[],
+                    sequence,
+                    kind: EntryKind::Delete,
+                    expires_at: 0,
+                    value: ValueRef::Inline(&[]),
+                }
+            }
+        };
+        let value_bytes = match entry.value {
+            ValueRef::Inline(value) => value.len(),
+            ValueRef::Separated(_) => size_of::<ValuePointer>(),
+        };
+        self.add(entry)?;
+        self.output.books.written += 1;
+        Ok(self.key.len() + value_bytes)
+    }
+
+    /// False when the work was cancelled.
+    fn checkpoint(&mut self, is_cancelled: &dyn Fn() -> bool) -> bool {
+        if let Some(pace) = self.pace {
+            let open = self
+                .table
+                .as_ref()
+                .map_or(0, TableBuilder::file_bytes_estimate);
+            let values = self.values.as_ref().map_or(0, ValueLogBuilder::bytes);
+            let bytes = self.output.bytes() + open + values;
+            pace.checkpoint(bytes.saturating_sub(self.bytes_told), is_cancelled);
+            self.bytes_told = bytes.max(self.bytes_told);
+        }
+        !is_cancelled()
     }
 
     /// Notes the key of the next entry, whose newest version has the number `sequence`; between two keys, a table is
@@ -222,7 +324,15 @@ impl<'a> TableWriter<'a> {
 
     /// Adds an entry of the key noted last.
     fn add(&mut self, entry: EntryRef<'_>) -> StorageResult<()> {
+        let copied;
         let value = match entry.value {
+            ValueRef::Separated(pointer) if self.emptied.contains(&pointer.file) => {
+                copied = self.copied(&pointer)?;
+                ValueRef::Inline(&copied)
+            }
+            value => value,
+        };
+        let value = match value {
             ValueRef::Inline(value) if self.separates(entry.kind, value) => {
                 ValueRef::Separated(self.append_value(value)?)
             }
@@ -241,12 +351,23 @@ impl<'a> TableWriter<'a> {
         }
     }
 
+    /// The value of the key noted last, out of a file that is being emptied.
+    fn copied(&self, pointer: &kingtide_base::ValuePointer) -> StorageResult<Vec<u8>> {
+        let value = self
+            .files
+            .read_value(pointer, &self.key, &self.family.order)?;
+        self.family
+            .counters
+            .note_copied_value(u64::from(pointer.record_bytes));
+        Ok(value)
+    }
+
     fn separates(&self, kind: EntryKind, value: &[u8]) -> bool {
         let threshold = self.options.value_threshold_bytes;
         kind == EntryKind::Put && threshold > 0 && value.len() >= threshold
     }
 
-    fn append_value(&mut self, value: &[u8]) -> StorageResult<kingtide_base::ValuePointer> {
+    fn append_value(&mut self, value: &[u8]) -> StorageResult<ValuePointer> {
         if self
             .values
             .as_ref()
@@ -260,8 +381,9 @@ impl<'a> TableWriter<'a> {
             None => {
                 let id = self.files.take_id();
                 let file = self.files.create_vlog(id)?;
-                self.created.push(Created::Vlog(id));
-                self.values.insert(ValueLogBuilder::new(file, id, codec))
+                self.created.push(NewFile::Vlog(id));
+                let values = ValueLogBuilder::new(file, id, codec);
+                self.values.insert(values.with_budget(&self.files.budget))
             }
         };
         values.append(&self.family.order.identity(&self.key), value)
@@ -271,7 +393,7 @@ impl<'a> TableWriter<'a> {
         let options = &self.options;
         let id = self.files.take_id();
         let file = self.files.create_klog(id)?;
-        self.created.push(Created::Klog(id));
+        self.created.push(NewFile::Klog(id));
         let settings = TableSettings {
             block_bytes: BLOCK_BYTES,
             codec: codec_of(options.compression),
@@ -280,7 +402,9 @@ impl<'a> TableWriter<'a> {
                 .then_some(options.bloom_false_positive_rate),
             order: self.family.order.clone(),
         };
-        self.table = Some(TableBuilder::new(file, id, settings));
+        let mut table = TableBuilder::new(file, id, settings);
+        table.set_family(self.family.id, self.family.name());
+        self.table = Some(table.with_budget(&self.files.budget));
         Ok(())
     }
 
@@ -312,28 +436,29 @@ impl<'a> TableWriter<'a> {
     fn give_up(&mut self) {
         self.table = None;
         self.values = None;
-        discard(self.files, &std::mem::take(&mut self.created));
+        for file in std::mem::take(&mut self.created) {
+            self.files.remove_new(file);
+        }
     }
 }
 
-/// Removes files that no manifest names. Best effort: what stays behind is removed by the next open.
-fn discard(files: &Files, created: &[Created]) {
-    for file in created {
-        let _: Result<(), StorageError> = match file {
-            Created::Klog(id) => files.remove_klog(*id),
-            Created::Vlog(id) => files.remove_vlog(*id),
-        };
+/// Makes the names of the files of `output` durable.
+fn sync_directories(files: &Files, output: &Output) -> StorageResult<()> {
+    if output.tables.is_empty() {
+        return Ok(());
     }
+    files.sync_directories(!output.value_files.is_empty())
 }
 
-/// Removes the files of an output that was not installed.
+/// Removes the files of an output that was not installed, and that no batch of the manifest names. What cannot be removed
+/// now is tried again, and removed by the next open at the latest.
 pub(crate) fn discard_output(files: &Files, output: &Output) {
-    let tables = output.tables.iter().map(|table| Created::Klog(table.file));
+    let tables = output.tables.iter().map(|table| NewFile::Klog(table.file));
     let values = output
         .value_files
         .iter()
-        .map(|file| Created::Vlog(file.file));
-    discard(files, &tables.chain(values).collect::<Vec<_>>());
+        .map(|file| NewFile::Vlog(file.file));
+    tables.chain(values).for_each(|file| files.remove_new(file));
 }
 
 #[cfg(test)]

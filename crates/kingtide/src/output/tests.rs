@@ -1,7 +1,7 @@
 use std::{collections::BTreeSet, io, path::Path, sync::Arc};
 
-use kingtide_base::{RangeTombstone, SeqNo};
-use kingtide_collections::{MemtableOp, MergeCursor};
+use kingtide_base::{FileId, RangeTombstone, SeqNo, StorageError};
+use kingtide_collections::{MemoryBudget, MemtableOp, MergeCursor};
 use kingtide_env::{Env, FaultyEnv, MemoryEnv, Operation, Rule, Times};
 use kingtide_table::{klog_name, vlog_name};
 use kingtide_testkit::Random;
@@ -9,6 +9,7 @@ use kingtide_testkit::Random;
 use super::*;
 use crate::{
     family::testing::{family, small},
+    files::FilesMemory,
     options::FamilyOptions,
     version::Version,
 };
@@ -21,7 +22,12 @@ fn files() -> (MemoryEnv, FaultyEnv, Files) {
         env.open_directory(Path::new(path), true)
             .expect("it can be made")
     };
-    let files = Files::new(open("/db/klog"), open("/db/vlog"), 16, 1 << 20, FileId(1));
+    let unlimited = FilesMemory {
+        cache_bytes: 1 << 20,
+        cache_floor_bytes: 0,
+        budget: MemoryBudget::unlimited(),
+    };
+    let files = Files::new(open("/db/klog"), open("/db/vlog"), 16, unlimited, FileId(1));
     (memory, env, files)
 }
 

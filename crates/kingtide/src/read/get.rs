@@ -7,7 +7,10 @@
 
 use std::sync::Arc;
 
-use kingtide_base::{EntryKind, KeyOrder, SeqNo, StorageError, ValuePointer};
+use kingtide_base::{
+    EntryKind, KeyOrder, SeqNo, StorageError, ValuePointer,
+    planted::{self, Bug},
+};
 use kingtide_collections::{EntryOffset, Memtable};
 use kingtide_table::{BlockValue, TableValue};
 
@@ -86,6 +89,9 @@ pub(crate) fn find(
     }
     let mut cover = SeqNo::ZERO;
     for memory in current.memories() {
+        if planted::is(Bug::SealedNotRead) && !Arc::ptr_eq(memory, &current.active) {
+            continue;
+        }
         cover = cover.max(memory.table.range_cover(key, point.sequence));
         if let Some(entry) = memory.table.get(key, hash, point.sequence) {
             check_kind(entry.kind)?;

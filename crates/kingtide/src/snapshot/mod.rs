@@ -20,7 +20,10 @@ mod counts;
 
 use std::{fmt, sync::Arc};
 
-use kingtide_base::SeqNo;
+use kingtide_base::{
+    SeqNo,
+    planted::{self, Bug},
+};
 use kingtide_env::sync::Mutex;
 
 use counts::Counts;
@@ -54,7 +57,10 @@ impl SnapshotRegistry {
         now: impl FnOnce() -> i64,
     ) -> SnapshotGuard {
         let mut live = self.live.lock();
-        let (sequence, clock) = (visible(), now());
+        let (mut sequence, clock) = (visible(), now());
+        if planted::is(Bug::SnapshotSeesUnfinished) {
+            sequence = sequence.next();
+        }
         live.add(sequence, clock);
         drop(live);
         SnapshotGuard {
@@ -75,6 +81,9 @@ impl SnapshotRegistry {
         let live = self.live.lock();
         let visible = visible();
         let mut boundaries: Vec<SeqNo> = live.sequences.keys().collect();
+        if planted::is(Bug::SnapshotForgotten) {
+            boundaries.clear();
+        }
         debug_assert!(boundaries.last().is_none_or(|last| *last <= visible));
         if boundaries.last() != Some(&visible) {
             boundaries.push(visible);

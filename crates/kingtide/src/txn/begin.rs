@@ -2,6 +2,8 @@
 
 use std::{cell::Cell, sync::Arc};
 
+use kingtide_collections::Account;
+
 use super::{NoteRuns, State, Transaction, abort::Pins, acquire};
 use crate::{
     engine::Engine,
@@ -9,6 +11,7 @@ use crate::{
     options::{IsolationLevel, TransactionOptions},
     read::tracker::{SharedReads, Tracked},
     snapshot::SnapshotGuard,
+    write::WriteSet,
 };
 
 /// Bytes by which what a transaction holds must change before the sum over all transactions is told.
@@ -16,27 +19,48 @@ const HOLDING_STEP: usize = 4096;
 
 /// What of a transaction's memory is counted in the engine's sum.
 #[derive(Debug, Default)]
-pub(super) struct Holding(Cell<usize>);
+pub(super) struct Holding {
+    /// Bytes of writes and reads.
+    bytes: Cell<usize>,
+    /// What these take of the memory budget, buffers that are not full yet included.
+    charged: Cell<usize>,
+}
 
 impl Holding {
-    /// The transaction holds `bytes` now.
+    /// The transaction holds `bytes` now, those of `writes` included.
     #[inline]
-    pub(super) fn note(&self, engine: &Engine, bytes: usize) {
-        if bytes.abs_diff(self.0.get()) >= HOLDING_STEP {
-            self.set(engine, bytes);
+    pub(super) fn note(&self, engine: &Engine, bytes: usize, writes: &WriteSet) {
+        if bytes.abs_diff(self.bytes.get()) >= HOLDING_STEP {
+            let of_reads = bytes.saturating_sub(writes.bytes());
+            self.set(engine, bytes, of_reads + writes.memory_bytes());
         }
+    }
+
+    /// Sees to it that there is memory for `bytes` in all.
+    ///
+    /// # Errors
+    /// `MemoryLimit` when all transactions together would hold too much; `Busy` when memory stays used up.
+    #[inline]
+    pub(super) fn admit(&self, engine: &Engine, bytes: usize) -> Result<()> {
+        if bytes < self.bytes.get().saturating_add(HOLDING_STEP) {
+            return Ok(());
+        }
+        engine.admit_transaction(bytes - self.bytes.get())
     }
 
     /// The transaction holds nothing any more.
     pub(super) fn end(&self, engine: &Engine) {
-        if self.0.get() != 0 {
-            self.set(engine, 0);
+        if self.bytes.get() != 0 {
+            self.set(engine, 0, 0);
         }
     }
 
     #[cold]
-    fn set(&self, engine: &Engine, bytes: usize) {
-        engine.count_transaction_bytes(self.0.replace(bytes), bytes);
+    fn set(&self, engine: &Engine, bytes: usize, charged: usize) {
+        engine.count_transaction_bytes(self.bytes.replace(bytes), bytes);
+        let before = self.charged.replace(charged);
+        let budget = &engine.files.budget;
+        budget.change(Account::Transactions, before, charged);
     }
 }
 

@@ -31,6 +31,7 @@ pub(crate) use prepare::{check_xid, durability_of, isolation_of};
 pub use retry::RetryOptions;
 pub(crate) use retry::retry;
 pub(crate) use view::{acquire, find_at, get_at, iter_at};
+pub(crate) use writes::{check_key, check_value};
 
 use self::{abort::Pins, begin::Holding, savepoint::Savepoint};
 use crate::{

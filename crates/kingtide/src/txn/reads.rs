@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use kingtide_base::EntryKind;
+use kingtide_base::{
+    EntryKind,
+    planted::{self, Bug},
+};
 
 use super::{Transaction, acquire, find_at, get_at, iter_at, view::iter_bounds, writes::check_key};
 use crate::{
@@ -90,7 +93,8 @@ impl Transaction {
                 .add_update(&family.family, key, since)
                 .map(|()| reads.bytes())
         })?;
-        self.holding.note(&self.engine, held + self.writes.bytes());
+        let held = held + self.writes.bytes();
+        self.holding.note(&self.engine, held, &self.writes);
         if let Some(fresh) = fresh {
             self.pins.keep_for_update(fresh);
         }
@@ -180,11 +184,12 @@ impl Transaction {
         let (Some(tracked), Some(reads)) = (self.tracked(), &self.reads) else {
             return Ok(());
         };
-        if tracked == Tracked::Items && !is_found {
+        if (tracked == Tracked::Items || planted::is(Bug::MissNotChecked)) && !is_found {
             return Ok(());
         }
         let held = reads.with(|reads| reads.add_point(family, key).map(|()| reads.bytes()))?;
-        self.holding.note(&self.engine, held + self.writes.bytes());
+        let held = held + self.writes.bytes();
+        self.holding.note(&self.engine, held, &self.writes);
         Ok(())
     }
 

@@ -29,7 +29,11 @@ pub(crate) fn check_key(key: &[u8]) -> Result<()> {
     Ok(())
 }
 
-fn check_value(value: &[u8]) -> Result<()> {
+/// Checks a value.
+///
+/// # Errors
+/// `TooLarge`.
+pub(crate) fn check_value(value: &[u8]) -> Result<()> {
     if value.len() > limits::VALUE_BYTES_MAX {
         let message = format!(
             "a value has at most {} bytes, this one has {}: store it in pieces",
@@ -120,7 +124,8 @@ impl Transaction {
         if held > limit {
             return Err(over_limit(limit));
         }
-        self.holding.note(&self.engine, held);
+        self.holding.admit(&self.engine, held)?;
+        self.holding.note(&self.engine, held, &self.writes);
         Ok(())
     }
 

@@ -8,7 +8,10 @@
 //!    Then it is damage and is reported as such.
 //! 4. A record in parts counts only when its last part is there.
 
-use kingtide_base::{Lsn, SegmentId, SeqNo, StorageError, StorageResult};
+use kingtide_base::{
+    Lsn, SegmentId, SeqNo, StorageError, StorageResult,
+    planted::{self, Bug},
+};
 use kingtide_env::{Directory, OpenMode};
 use kingtide_format::{
     FRAME_ALIGN, Frame, FrameKind, HeaderFault, SEGMENT_FRAMES_OFFSET, SEGMENT_VERSION,
@@ -77,7 +80,7 @@ pub(crate) fn read_log(
     for (index, segment) in segments.iter().enumerate() {
         let follows = segment.header.segment.0 == start.segment.0 + index as u64;
         let contiguous = segment.header.base == walk.end || index == 0;
-        if !(follows && contiguous) {
+        if !(follows && contiguous) || (planted::is(Bug::ReplayStopsAtSegment) && index > 0) {
             walk.stop();
         }
         let bytes = read_segment(directory, segment)?;
@@ -124,7 +127,10 @@ fn find_segments(
 
 /// The header of a segment file: its first copy, or the second when the first is damaged; `None` when the file never
 /// began a life, or a crash took both copies before they were durable.
-fn read_header(directory: &dyn Directory, name: &str) -> StorageResult<Option<SegmentHeader>> {
+pub(super) fn read_header(
+    directory: &dyn Directory,
+    name: &str,
+) -> StorageResult<Option<SegmentHeader>> {
     let path = || format!("wal/{name}");
     let file = directory
         .open(name, OpenMode::Read)
@@ -191,6 +197,10 @@ impl Walk {
                 header.salt,
                 position,
             ) else {
+                if planted::is(Bug::ReplayAcrossHole) && offset < bytes.len() {
+                    offset += FRAME_ALIGN;
+                    continue;
+                }
                 break;
             };
             self.frame(&frame, replay, (&file, offset as u64))?;
@@ -228,7 +238,9 @@ impl Walk {
             }
             FrameKind::PartFirst => {
                 self.parts.clear();
-                self.parts.extend_from_slice(frame.payload);
+                if !planted::is(Bug::RecordPartLost) {
+                    self.parts.extend_from_slice(frame.payload);
+                }
                 self.parts_sequence = Some(sequence);
                 Ok(())
             }

@@ -104,14 +104,21 @@ impl Blank {
         bytes: u64,
         sync: bool,
     ) -> std::io::Result<()> {
+        // The first segment of a log is small, and made before it is known how it will be used.
+        let for_small_syncs = sync || bytes == limits::SEGMENT_BYTES_MIN;
         let mut offset = 0;
         while offset < bytes {
             let step = ALLOCATE_STEP_BYTES.min(bytes - offset);
-            file.allocate(offset, step)?;
+            if for_small_syncs {
+                file.allocate_for_small_syncs(offset, step)?;
+            } else {
+                file.allocate(offset, step)?;
+            }
+            if sync {
+                // Step by step: the device is never busy for long when a commit wants to be synced meanwhile.
+                file.sync()?;
+            }
             offset += step;
-        }
-        if sync {
-            file.sync()?;
         }
         directory.sync()
     }

@@ -3,7 +3,10 @@
 
 use std::{collections::VecDeque, io, sync::Arc};
 
-use kingtide_base::{Lsn, SegmentId, SeqNo, StorageError, StorageResult, limits};
+use kingtide_base::{
+    Lsn, SegmentId, SeqNo, StorageError, StorageResult, limits,
+    planted::{self, Bug},
+};
 use kingtide_env::{Env, File};
 use kingtide_format::{
     FRAME_HEADER_BYTES, FrameHeader, FrameKind, SEGMENT_FRAMES_OFFSET, encode_frame_header,
@@ -247,11 +250,10 @@ impl Tail {
     /// manifest no longer asks for. The first few become blanks; the names of the others are returned for removal.
     pub(crate) fn retire(&mut self, env: &dyn Env, oldest_needed: SegmentId) -> Vec<String> {
         let mut removable = Vec::new();
-        while self
-            .retained
-            .front()
-            .is_some_and(|segment| segment.id < oldest_needed)
-        {
+        while self.retained.front().is_some_and(|segment| {
+            segment.id < oldest_needed
+                || (planted::is(Bug::SegmentRetiredEarly) && segment.id == oldest_needed)
+        }) {
             let Some(segment) = self.retained.pop_front() else {
                 break;
             };

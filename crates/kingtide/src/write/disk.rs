@@ -54,8 +54,16 @@ impl DiskRoom {
     /// `DiskFull`.
     #[inline]
     pub(super) fn check(&self, writes: &WriteSet) -> Result<()> {
+        self.check_bytes(writes.disk_free_bytes_min())
+    }
+
+    /// Refuses writing when fewer than `needed_bytes` are free.
+    ///
+    /// # Errors
+    /// `DiskFull`.
+    #[inline]
+    pub(crate) fn check_bytes(&self, needed_bytes: u64) -> Result<()> {
         let free_bytes = self.free_bytes.load(Ordering::Relaxed);
-        let needed_bytes = writes.disk_free_bytes_min();
         if free_bytes >= needed_bytes {
             return Ok(());
         }

@@ -2,23 +2,29 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `order` | the commit lock, the visible watermark and group commit; checked by loom |
+//! | `order` | the commit lock and the visible watermark; checked by loom, with `group` |
+//! | `group` | group commit: who syncs, and who waits for whom |
 //! | `pipeline` | one commit from the transaction's buffers to the log and the memtables |
 //! | `disk` | the room on the device that writes leave free |
+//! | `gate` | keeps commits out of the order for the moment of a bulk load |
 //! | `restart` | going on in a small segment when the log is empty |
 //! | `write_set` | the operations of one transaction, in log format from the first put |
 //! | `hooks` | commit hooks of one write set |
 //! | `validate` | first committer wins: what was written or read may not have been written by others since |
-//! | `stall` | writers wait here when flushing falls behind |
+//! | `pace` | writers are slowed down when flushing falls behind or memory is short |
+//! | `stall` | they wait here when that is not enough |
 //! | `two_phase` | preparing a transaction, its outcome, and where its record stays |
 //! | `prepared` | what is kept of a prepared transaction, and which names are taken |
 //! | `locks`, `lock_table` | what one prepared transaction locks, and all of them |
 
 mod disk;
+mod gate;
+mod group;
 mod hooks;
 mod lock_table;
 mod locks;
 mod order;
+mod pace;
 mod pipeline;
 mod prepared;
 mod restart;
@@ -28,8 +34,10 @@ mod two_phase;
 mod validate;
 mod write_set;
 
+pub(crate) use gate::{ClosedGate, load_unknown};
 pub(crate) use lock_table::{LockTable, RecordPlace};
 pub(crate) use order::OrderState;
+pub(crate) use pace::FlushEarly;
 pub(crate) use pipeline::{
     Attention, CommitLog, Durability, Pipeline, PipelineParts, reopen_required,
 };

@@ -6,7 +6,7 @@
 //!
 //! 1. A commit that need not be durable first moves the watermark itself, inside the lock, if no commit before it is
 //!    waiting for a sync.
-//! 2. A commit that must be durable first (`full`) waits in line. Whoever finds no sync running becomes the leader: it
+//! 2. A commit that must be durable first (`full`) waits in line. One of those who wait is the leader (`group.rs`): it
 //!    samples the end of the log, syncs everything up to there without holding any lock, and then moves the watermark
 //!    up to just before the first commit that is still waiting.
 //! 3. Commits that arrive during a sync wait for it to end; one of them leads the next one. A commit of any mode that
@@ -15,15 +15,17 @@
 //! When a sync fails, nothing that was unsynced is retried: the failure is kept, the watermark stops for ever, every
 //! waiter is told, and later commits are refused.
 //!
-//! Lock order: `group` is never held while `state` is taken by the same thread, nor the other way round.
+//! Lock order: the lock of `group` is never held while `state` is taken by the same thread, nor the other way round.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use kingtide_base::{Lsn, SeqNo};
 use kingtide_env::sync::{
-    Condvar, Mutex, MutexGuard,
+    Mutex, MutexGuard,
     atomic::{AtomicU64, Ordering},
 };
+
+use super::group::SyncGroup;
 
 /// Commits that may wait for a sync at once before the list of them grows.
 const WAITING_RESERVED: usize = 256;
@@ -66,8 +68,7 @@ pub(crate) struct CommitOrder<L> {
     visible: AtomicU64,
     /// Written under `state`, read anywhere: the log is durable up to here.
     durable: AtomicU64,
-    group: Mutex<Group>,
-    changed: Condvar,
+    group: SyncGroup,
 }
 
 /// What the commit lock guards.
@@ -77,12 +78,6 @@ pub(crate) struct OrderState<L> {
     last: SeqNo,
     /// Commits that must be synced before they are visible, in order.
     waiting: VecDeque<(SeqNo, Lsn)>,
-    failure: Option<LogFailure>,
-}
-
-#[derive(Default)]
-struct Group {
-    has_leader: bool,
     failure: Option<LogFailure>,
 }
 
@@ -99,8 +94,7 @@ impl<L: OrderedLog> CommitOrder<L> {
             }),
             visible: AtomicU64::new(last.0),
             durable: AtomicU64::new(durable),
-            group: Mutex::new(Group::default()),
-            changed: Condvar::new(),
+            group: SyncGroup::default(),
         }
     }
 
@@ -155,18 +149,7 @@ impl<L: OrderedLog> CommitOrder<L> {
         match completion {
             Completion::Visible => Ok(()),
             Completion::NeedsSync => self.sync_through(end, sync),
-            Completion::Behind => {
-                let mut group = self.group.lock();
-                loop {
-                    if self.visible() >= sequence {
-                        return Ok(());
-                    }
-                    if let Some(failure) = &group.failure {
-                        return Err(failure.clone());
-                    }
-                    group = self.changed.wait(group);
-                }
-            }
+            Completion::Behind => self.group.wait_behind(|| self.visible() >= sequence),
         }
     }
 
@@ -179,24 +162,12 @@ impl<L: OrderedLog> CommitOrder<L> {
         target: Lsn,
         mut sync: impl FnMut(&L::Sample) -> Result<(), E>,
     ) -> Result<(), LogFailure> {
-        let mut group = self.group.lock();
-        loop {
-            if self.durable() >= target {
-                return Ok(());
-            }
-            if let Some(failure) = &group.failure {
-                return Err(failure.clone());
-            }
-            if group.has_leader {
-                group = self.changed.wait(group);
-                continue;
-            }
-            group.has_leader = true;
-            drop(group);
+        while self.group.join(target, || self.durable() >= target)? {
             let (position, sample) = {
                 let state = self.state.lock();
                 (state.log.position(), state.log.sample())
             };
+            self.group.note_covered(position);
             let failure = match sync(&sample) {
                 Ok(()) => {
                     self.finish_sync(position, &sample);
@@ -206,13 +177,14 @@ impl<L: OrderedLog> CommitOrder<L> {
                 }
                 Err(error) => Some(self.note_failure(&error.to_string())),
             };
-            group = self.group.lock();
-            group.has_leader = false;
-            if group.failure.is_none() {
-                group.failure = failure;
-            }
-            self.changed.notify_all();
+            self.group.finish(failure);
         }
+        Ok(())
+    }
+
+    /// A sync took `nanos`: for about as long, a later one waits for commits that it can take along.
+    pub(crate) fn note_sync_duration(&self, nanos: u64) {
+        self.group.note_duration(nanos);
     }
 
     fn finish_sync(&self, position: Lsn, sample: &L::Sample) {
@@ -252,11 +224,7 @@ impl<L: OrderedLog> CommitOrder<L> {
     /// Stops the log for ever: an append failed halfway. Call without holding the commit lock.
     pub(crate) fn stop(&self, message: &str) -> LogFailure {
         let failure = self.note_failure(message);
-        let mut group = self.group.lock();
-        if group.failure.is_none() {
-            group.failure = Some(failure.clone());
-        }
-        self.changed.notify_all();
+        self.group.stop(&failure);
         failure
     }
 }

@@ -8,11 +8,12 @@
 //! closed. So within that span the answer is exact, but for two names of one hash, of which the second is refused.
 
 use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, OnceLock},
 };
 
 use kingtide_base::{EntryKind, FamilyId, Lsn, SeqNo, StorageResult, xid_hash};
+use kingtide_collections::{Account, Charge, MemoryBudget};
 use kingtide_env::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicU32, AtomicUsize, Ordering},
@@ -55,6 +56,8 @@ pub(crate) struct Prepared {
     pub(crate) families: Vec<Arc<Family>>,
     pub(super) locks: LockSet,
     pub(super) record: Mutex<PreparedRecord>,
+    /// What it takes of the memory budget.
+    charge: OnceLock<Charge>,
     /// Its slot in the lock table. Written and read under the commit lock.
     slot: AtomicU32,
 }
@@ -139,8 +142,16 @@ impl Prepared {
             families,
             locks,
             record: Mutex::new(PreparedRecord { buffer, frames }),
+            charge: OnceLock::new(),
             slot: AtomicU32::new(u32::MAX),
         })
+    }
+
+    /// Counts its memory in `budget`, from now to its end. Its locks take about as much as its record.
+    pub(crate) fn count_in(&self, budget: &Arc<MemoryBudget>) {
+        let bytes = 2 * self.record.lock().buffer.capacity();
+        // It is counted once.
+        let _ = self.charge.set(budget.charge(Account::Transactions, bytes));
     }
 
     /// Puts the operations into `writes`, which then ends this transaction when it is committed.
@@ -236,8 +247,8 @@ enum Named {
 
 #[derive(Debug, Default)]
 struct Names {
-    open: HashMap<Box<[u8]>, Named>,
-    ended: HashSet<u128>,
+    open: BTreeMap<Box<[u8]>, Named>,
+    ended: BTreeSet<u128>,
 }
 
 /// The names of prepared transactions. Its lock is never held together with another one.
@@ -255,7 +266,7 @@ pub(crate) struct PreparedNames {
 
 impl PreparedNames {
     /// The names at the beginning of an opening.
-    pub(crate) fn new(open: &[Arc<Prepared>], ended: HashSet<u128>) -> Self {
+    pub(crate) fn new(open: &[Arc<Prepared>], ended: BTreeSet<u128>) -> Self {
         let named = |prepared: &Arc<Prepared>| {
             (prepared.xid.clone(), Named::Prepared(Arc::clone(prepared)))
         };

@@ -1,4 +1,4 @@
-//! What the write path tells of itself: sealed memtables, waits, and syncs that are slow or fail.
+//! What the write path tells of itself: sealed memtables, waits, and syncs.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Pipeline {
 
     /// A writer may have to wait; answers since when, if it does and somebody wants to know.
     pub(super) fn note_stall(&self, family: &Family, is_full: bool) -> Option<u64> {
-        if !self.is_watched() || (!is_full && self.stall.has_room()) {
+        if !self.is_watched() || !is_full {
             return None;
         }
         self.emit(|| Event::StallBegin {
@@ -73,6 +73,8 @@ impl Pipeline {
                 let micros = self.micros_since(begun);
                 if micros > SLOW_SYNC_NANOS / NANOS_PER_MICRO {
                     self.emit(|| Event::LogSyncSlow { micros });
+                } else if let Some(events) = self.events.get() {
+                    events.emit_frequent(|| Event::LogSynced { micros });
                 }
             }
         }

@@ -35,6 +35,7 @@ use crate::{
 
 enum PrepareAttempt {
     Done(Lsn),
+    AtGate,
     NeedsLogRoom,
     NeedsLockRoom(RoomWanted),
     NeedsValidation,
@@ -61,6 +62,7 @@ impl Pipeline {
         // Relaxed: a hint for how blanks are prepared.
         self.wants_durability.store(true, Ordering::Relaxed);
         self.prepared.take(&prepared.xid)?;
+        prepared.count_in(&self.memory.budget);
         let prepared = Arc::new(prepared);
         let appended = self.append_prepare(&prepared, writes, validation);
         let end = match appended {
@@ -96,6 +98,7 @@ impl Pipeline {
                 PrepareAttempt::NeedsValidation => {
                     checked = self.check(writes, validation, checked.take())?;
                 }
+                PrepareAttempt::AtGate => self.wait_at_gate(),
                 PrepareAttempt::NeedsLogRoom => self.make_record_room(prepared)?,
                 PrepareAttempt::NeedsLockRoom(wanted) => {
                     let mut room = Room::new(wanted);
@@ -120,6 +123,9 @@ impl Pipeline {
         let _no_drops = self.prepared.hold_changes();
         let mut state = self.order.lock();
         state.check_writable()?;
+        if state.log.is_gated {
+            return Ok(PrepareAttempt::AtGate);
+        }
         if !state.log.tail.has_room(frames) {
             return Ok(PrepareAttempt::NeedsLogRoom);
         }

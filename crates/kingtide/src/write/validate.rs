@@ -29,7 +29,10 @@
 
 use std::{ops::Bound, sync::Arc};
 
-use kingtide_base::{EntryKind, Fragments, KeyOrder, SeqNo};
+use kingtide_base::{
+    EntryKind, Fragments, KeyOrder, SeqNo,
+    planted::{self, Bug},
+};
 use kingtide_collections::{EntryOffset, Memtable, MemtableEntry};
 
 use super::{
@@ -174,7 +177,9 @@ pub(super) fn check<'a>(
         reads: Vec::new(),
         returns: before.map_or(0, |before| before.returns + 1),
     };
-    if let Some(snapshot) = validation.snapshot {
+    if let Some(snapshot) = validation.snapshot
+        && !planted::is(Bug::FirstCommitterIgnored)
+    {
         let mut places = places.writes.into_iter();
         for section in writes.sections() {
             let current = section.family.load();
@@ -243,14 +248,14 @@ fn check_reads<'a>(
         });
     };
     let has_newer = reads.points().len() < KEYS_FEW || has_newer(&current, snapshot);
-    if has_newer {
+    if has_newer && !planted::is(Bug::ReadNotChecked) {
         (keys.since, keys.access) = (snapshot, ConflictAccess::Read);
         for point in reads.points() {
             keys.check(point.key, point.hash, &current, validation.tables)?;
         }
     }
     let ranges = reads.merged_ranges();
-    if has_newer && !ranges.is_empty() {
+    if has_newer && !ranges.is_empty() && !planted::is(Bug::RangeNotChecked) {
         let looked = (snapshot, validation.tables);
         check_ranges((family, ConflictAccess::Range), &current, &ranges, looked)?;
     }

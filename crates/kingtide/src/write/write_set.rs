@@ -405,6 +405,12 @@ impl WriteSet {
         self.sections().map(Section::op_count).sum()
     }
 
+    /// Bytes that the operations take in memtables.
+    #[inline]
+    pub(super) fn arena_bytes(&self) -> usize {
+        self.sections().map(|section| section.arena_bytes).sum()
+    }
+
     /// True when nothing was written.
     pub(crate) fn is_empty(&self) -> bool {
         self.used == 0
@@ -496,6 +502,14 @@ impl WriteSet {
     /// Bytes that the operations take, about.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Bytes of memory that the operations take, room in their buffers included.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let of_sections = self.sections.iter().map(|section| {
+            section.buffer.capacity() + section.index.capacity() * size_of::<OpIndex>()
+        });
+        of_sections.sum::<usize>() + self.gathered.capacity()
     }
 
     /// The present state.

@@ -3,7 +3,9 @@
 
 use std::path::PathBuf;
 
-use kingtide_base::{EntryKind, FileId, Fragments, KeyOrder, RangeTombstone, SeqNo, ValuePointer};
+use kingtide_base::{
+    EntryKind, FamilyId, FileId, Fragments, KeyOrder, RangeTombstone, SeqNo, ValuePointer,
+};
 use kingtide_env::OpenMode;
 use kingtide_format::CodecId;
 use kingtide_format::klog::dump_klog;
@@ -87,6 +89,29 @@ fn a_klog_file_with_range_deletes_has_the_golden_bytes() {
     builder.finish().expect("no faults");
     let bytes = world.env.read_file(World::path(FileId(13))).expect("there");
     check("klog-ranges.golden", &dump_klog(&bytes, FileId(13)));
+}
+
+/// A table that knows its family.
+#[test]
+fn a_klog_file_of_a_family_has_the_golden_bytes() {
+    let world = World::new();
+    let file = world
+        .directory
+        .open(&klog_name(FileId(14)), OpenMode::CreateNew)
+        .expect("a new name");
+    let settings = TableSettings {
+        block_bytes: 256,
+        codec: CodecId::None,
+        filter_fpr: None,
+        order: KeyOrder::BYTEWISE,
+    };
+    let mut builder = TableBuilder::new(file, FileId(14), settings);
+    builder.set_family(FamilyId(3), "fruit".to_owned());
+    let entry = Entry::put(b"banana", 300, b"ripe");
+    builder.add(&entry.borrowed()).expect("no faults");
+    builder.finish().expect("no faults");
+    let bytes = world.env.read_file(World::path(FileId(14))).expect("there");
+    check("klog-family.golden", &dump_klog(&bytes, FileId(14)));
 }
 
 #[test]

@@ -81,7 +81,8 @@ impl Draw {
     }
 }
 
-pub(super) fn sync_mode(random: &mut Random) -> SyncMode {
+/// Any sync mode.
+pub fn sync_mode(random: &mut Random) -> SyncMode {
     match random.below(3) {
         0 => SyncMode::None,
         1 => SyncMode::Interval(Duration::from_millis(1 + random.below(20) as u64)),
@@ -101,7 +102,9 @@ pub(super) fn transaction_options(random: &mut Random) -> TransactionOptions {
     }
 }
 
-pub(super) fn family_options(random: &mut Random) -> FamilyOptions {
+/// Settings of a small family, of any kind.
+#[must_use]
+pub fn family_options(random: &mut Random) -> FamilyOptions {
     let comparator = match random.below(10) {
         0..=4 => "memcmp",
         5 => "reverse_memcmp",
@@ -115,6 +118,7 @@ pub(super) fn family_options(random: &mut Random) -> FamilyOptions {
         level_size_ratio: random.between(2, 10),
         min_levels: random.between(1, 4),
         value_threshold_bytes: *random.pick(&[0, 16, 64, 512, 512]),
+        value_live_ratio_min: *random.pick(&[0.0, 0.5, 0.5, 0.9]),
         compression: *random.pick(&[
             Compression::None,
             Compression::Snappy,

@@ -189,7 +189,7 @@ const OPERATIONS: [(usize, Operation); 28] = [
     (8, Driver::crash),
 ];
 
-pub(super) fn run(seed: u64, operations: u64) -> Checked<Tally> {
+pub(super) fn run(seed: u64, operations: u64, is_kept: super::IsKept<'_>) -> Checked<Tally> {
     let mut random = Random::new(seed);
     let env = MemoryEnv::new(random.draw());
     let mut settings = world::options(&env);
@@ -223,7 +223,7 @@ pub(super) fn run(seed: u64, operations: u64) -> Checked<Tally> {
         families_named: 0,
         trace: VecDeque::new(),
     };
-    let outcome = driver.run(operations);
+    let outcome = driver.run(operations, is_kept);
     if outcome.is_err() {
         // The threads of the database must not outlive the history.
         world::power_off(&driver.env);
@@ -236,7 +236,7 @@ pub(super) fn run(seed: u64, operations: u64) -> Checked<Tally> {
 }
 
 impl Driver {
-    fn run(&mut self, operations: u64) -> Checked {
+    fn run(&mut self, operations: u64, is_kept: super::IsKept<'_>) -> Checked {
         let weights: Vec<usize> = OPERATIONS
             .iter()
             .map(|(weight, _)| weight * self.random.pick(&[0, 1, 1, 1, 4]))
@@ -245,7 +245,12 @@ impl Driver {
         for _ in 0..self.random.between(1, 3) {
             self.create_family()?;
         }
-        for _ in 0..operations {
+        let streams = self.random.draw();
+        for number in 0..operations {
+            if !is_kept(number) {
+                continue;
+            }
+            self.random = Random::new(streams ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             let mut at = self.random.below(total);
             let chosen = weights.iter().position(|weight| {
                 let is_here = at < *weight;

@@ -33,9 +33,14 @@ mod reads;
 mod walk;
 mod writes;
 
+pub use draw::{family_options, sync_mode};
 pub use driver::Tally;
 
 use crate::violation::{Checked, no_panic};
+
+/// Which operations of a history are run; the others are left out, and change nothing for those that stay: each draws
+/// from a stream of its own.
+pub type IsKept<'a> = &'a dyn Fn(u64) -> bool;
 
 /// The most operations of one seed; longer runs take more seeds.
 pub const OPERATIONS_PER_SEED: u64 = 2_500;
@@ -45,10 +50,18 @@ pub const OPERATIONS_PER_SEED: u64 = 2_500;
 /// # Errors
 /// The violation, with the last operations and the command that replays it.
 pub fn run(seed: u64, operations: u64) -> Checked<Tally> {
-    no_panic(|| driver::run(seed, operations)).map_err(|violation| {
+    no_panic(|| driver::run(seed, operations, &|_| true)).map_err(|violation| {
         violation.within(format_args!(
             "seed {seed} (replay: cargo run -p kingtide-testkit --bin proof -- model --seed {seed} \
              --seeds 1 --operations {operations})"
         ))
     })
+}
+
+/// As [`run`], with some operations left out.
+///
+/// # Errors
+/// The violation, with the last operations.
+pub fn run_kept(seed: u64, operations: u64, is_kept: IsKept<'_>) -> Checked<Tally> {
+    no_panic(|| driver::run(seed, operations, is_kept))
 }

@@ -33,6 +33,7 @@ use kingtide_env::MemoryEnv;
 
 use crate::{
     random::Random,
+    together::together,
     violation::{Checked, Violation, no_panic},
     world,
 };
@@ -133,17 +134,16 @@ fn on_threads(
     threads: usize,
     work: &(dyn Fn(usize) -> Checked<WorkTally> + Sync),
 ) -> Checked<WorkTally> {
-    std::thread::scope(|scope| {
-        let started: Vec<_> = (0..threads)
-            .map(|thread| scope.spawn(move || no_panic(|| work(thread))))
-            .collect();
-        let mut tally = WorkTally::default();
-        for thread in started {
-            let ended = thread.join();
-            tally += ended.map_err(|_| Violation::new("a thread did not end"))??;
-        }
-        Ok(tally)
-    })
+    let bodies = (0..threads).map(|thread| {
+        let body: Box<dyn FnOnce() -> Checked<WorkTally> + Send + '_> =
+            Box::new(move || no_panic(|| work(thread)));
+        body
+    });
+    let mut tally = WorkTally::default();
+    for part in together(bodies.collect())? {
+        tally += part?;
+    }
+    Ok(tally)
 }
 
 /// The share of thread `thread` in `count`.

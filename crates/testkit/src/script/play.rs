@@ -77,7 +77,7 @@ impl State {
                     entries.insert(start, value.as_bytes().to_vec());
                 }
             }
-            Step::SyncWal | Step::Flush(_) | Step::Compact(_) | Step::Reopen => {}
+            Step::SyncWal | Step::Flush(_) | Step::Compact(_) | Step::Rest | Step::Reopen => {}
         }
     }
 
@@ -204,6 +204,7 @@ fn perform(db: &mut Db, env: &MemoryEnv, step: &Step) -> kingtide::Result<()> {
         Step::SyncWal => db.sync_wal(),
         Step::Flush(name) => db.flush(&db.family(name)?),
         Step::Compact(name) => db.compact(&db.family(name)?),
+        Step::Rest => db.wait_idle(),
         Step::Reopen => {
             db.close()?;
             *db = Db::open(world::DATABASE, world::options(env))?;
@@ -277,7 +278,8 @@ impl Played {
             | Step::CommitPrepared(..)
             | Step::RollbackPrepared(..)
             | Step::DeleteRange(..)
-            | Step::Compact(_) => {}
+            | Step::Compact(_)
+            | Step::Rest => {}
         }
     }
 

@@ -42,6 +42,8 @@ pub enum Step {
     Flush(&'static str),
     /// Merges a family to the bottom.
     Compact(&'static str),
+    /// Waits until nothing is left to be done in the background; value files that are mostly dead are emptied.
+    Rest,
     /// Closes and opens.
     Reopen,
 }
@@ -116,6 +118,30 @@ fn bulk(number: usize, family: &'static str, values: usize) -> Step {
     Step::Commit((0..values).map(write).collect(), SyncMode::None)
 }
 
+/// A transaction that writes the first `keys` long values of `family`, each of 1 KiB.
+fn long_values(number: usize, family: &'static str, keys: usize) -> Step {
+    let mut random = Random::new(number as u64);
+    let write = |index: usize| {
+        let key = format!("long{index:02}").into_bytes();
+        (family, key, Some(random.bytes(1024)))
+    };
+    Step::Commit((0..keys).map(write).collect(), SyncMode::None)
+}
+
+/// Of the long values in two value files one each stays live: both files are emptied.
+fn collection(family: &'static str) -> Vec<Step> {
+    vec![
+        long_values(25, family, 12),
+        Step::Flush(family),
+        long_values(26, family, 11),
+        Step::Flush(family),
+        long_values(27, family, 10),
+        Step::Compact(family),
+        long_values(28, family, 1),
+        Step::Rest,
+    ]
+}
+
 /// Transactions that are prepared and ended, before and after syncs.
 fn two_phases() -> Vec<Step> {
     vec![
@@ -173,6 +199,7 @@ pub fn steps() -> Vec<Step> {
     steps.push(Step::Flush("d"));
     steps.push(Step::Compact("d"));
     steps.push(Step::Reopen);
+    steps.extend(collection("d"));
     // Family `a` keeps one small commit in memory while the log goes through several segments.
     steps.push(commit(24, &["a"], 1, SyncMode::None));
     for number in 0..5 {

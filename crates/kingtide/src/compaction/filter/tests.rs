@@ -74,7 +74,7 @@ fn pass(history: &[Version], boundaries: &[SeqNo], below: Below) -> Vec<Version>
     let is_bottom = below == Below::Bottom;
     let mut filter = VersionFilter::new(order, boundaries.to_vec(), is_bottom, CLOCK);
     if matches!(below, Below::Older | Below::OtherKeys) {
-        filter = filter.with_lookup(Box::new(move |_| below == Below::Older));
+        filter = filter.with_lookup(Arc::new(move |_| below == Below::Older));
     }
     let mut kept = Vec::new();
     for version in history {
@@ -232,7 +232,7 @@ fn a_single_delete_is_looked_up_once_and_only_where_it_may_vanish() {
     let list = Arc::clone(&asked);
     let boundaries = vec![SeqNo(4), SeqNo(9)];
     let mut filter = VersionFilter::new(KeyOrder::BYTEWISE, boundaries, false, CLOCK).with_lookup(
-        Box::new(move |key| {
+        Arc::new(move |key| {
             list.lock().expect("no panic").push(key.to_vec());
             false
         }),

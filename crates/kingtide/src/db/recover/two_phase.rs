@@ -4,7 +4,7 @@
 //! The record of an outcome ends it, whether the prepare record is still in the log or not.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
@@ -19,8 +19,8 @@ use crate::{
 /// See the module.
 #[derive(Default)]
 pub(in crate::db) struct TwoPhase {
-    open: HashMap<Box<[u8]>, Found>,
-    ended: HashSet<u128>,
+    open: BTreeMap<Box<[u8]>, Found>,
+    ended: BTreeSet<u128>,
 }
 
 struct Found {
@@ -69,7 +69,7 @@ impl TwoPhase {
     pub(in crate::db) fn finish(
         self,
         family_of: &FamilyOf<'_>,
-    ) -> StorageResult<(Vec<Arc<Prepared>>, HashSet<u128>)> {
+    ) -> StorageResult<(Vec<Arc<Prepared>>, BTreeSet<u128>)> {
         let mut open = Vec::with_capacity(self.open.len());
         for found in self.open.into_values() {
             let (file, offset) = found.place;

@@ -45,6 +45,7 @@ fn table(file: u64) -> Edit {
             largest: key,
             sequence_min: SeqNo(file),
             sequence_max: SeqNo(file),
+            sequence_base: SeqNo::ZERO,
             entries: 1,
             tombstones: 0,
             range_deletes: 0,

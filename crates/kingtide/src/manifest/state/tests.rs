@@ -13,6 +13,7 @@ fn table(file: u64, value_files: &[u64]) -> TableMeta {
         largest: b"z".to_vec(),
         sequence_min: SeqNo(1),
         sequence_max: SeqNo(2),
+        sequence_base: SeqNo::ZERO,
         entries: 10,
         tombstones: 1,
         range_deletes: 0,

@@ -34,6 +34,7 @@ use std::{cmp::Ordering, sync::Arc};
 use kingtide_base::{
     Cursor, EntryKind, Fragments, KeyOrder, SeqNo, StorageError, StorageResult, ValuePointer,
     ValueRef,
+    planted::{self, Bug},
 };
 
 use super::{Bounds, RangeFinder};
@@ -180,6 +181,12 @@ impl<C: Cursor> MvccCursor<C> {
         match std::mem::replace(&mut self.position, Position::Nowhere) {
             Position::Nowhere => return Ok(false),
             Position::Forward => self.source.next()?,
+            Position::Backward if planted::is(Bug::IteratorSkips) => {
+                self.seek_behind_key()?;
+                if self.source.is_valid() {
+                    self.source.next()?;
+                }
+            }
             Position::Backward if self.order.is_bytewise() => self.seek_behind_key()?,
             Position::Backward => self.source.seek(&self.key)?,
         }

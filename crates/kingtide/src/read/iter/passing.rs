@@ -28,6 +28,11 @@ impl<C: Cursor, P: Pass<C>> Passing<C, P> {
     pub(crate) fn over(inner: C, pass: P) -> Self {
         Self { inner, pass }
     }
+
+    /// What decides.
+    pub(crate) fn pass_mut(&mut self) -> &mut P {
+        &mut self.pass
+    }
 }
 
 impl<C: Cursor, P: Pass<C>> Cursor for Passing<C, P> {

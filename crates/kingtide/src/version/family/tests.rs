@@ -11,6 +11,7 @@ fn table(file: u64, smallest: &[u8], largest: &[u8], sequence_max: u64) -> Arc<T
         largest: largest.to_vec(),
         sequence_min: SeqNo(sequence_max.saturating_sub(9)),
         sequence_max: SeqNo(sequence_max),
+        sequence_base: SeqNo::ZERO,
         entries: 10,
         tombstones: 1,
         range_deletes: 0,

@@ -33,7 +33,7 @@ impl Comparator for Unhashed {
 }
 
 fn family(id: u32, order: KeyOrder) -> Arc<Family> {
-    let active = MemtableSource::new(0).make(&order, 4096, 0, 0);
+    let active = MemtableSource::unbounded().make(&order, 4096, 0, 0);
     Arc::new(Family::new(FamilyParts {
         id: FamilyId(id),
         name: format!("family {id}"),

@@ -215,8 +215,9 @@ fn pipeline() -> (Pipeline, Arc<Family>) {
         log_directory,
         log: CommitLog::new(tail, 2, LockTable::default()),
         last: SeqNo(10),
-        sealed_bytes_max: 1 << 20,
-        memtables: MemtableSource::new(0),
+        memory: MemoryRoom::unlimited(),
+        wait_max: Duration::from_secs(60),
+        memtables: MemtableSource::unbounded(),
         prepared: PreparedNames::default(),
     });
     (pipeline, testing::family(1, testing::small("memcmp")))

@@ -6,46 +6,47 @@ fn disk_full() -> Error {
     Error::new(ErrorKind::DiskFull, "no space")
 }
 
-/// Goal: nobody waits while there is room, and one memtable always has it.
+fn stall() -> Stall {
+    Stall::new(Duration::from_secs(60))
+}
+
+fn wait(stall: &Stall, is_full: impl Fn() -> bool) -> Result<()> {
+    stall.wait(is_full, || "full: try again later".to_owned())
+}
+
+/// Goal: nobody waits while there is room, whether flushing fails or not.
 #[test]
 fn with_room_nobody_waits() {
-    let stall = Stall::new(1000);
-    stall.wait(|| false).expect("nothing is sealed");
-    stall.add(999);
-    stall.wait(|| false).expect("below the limit");
-    stall.subtract(999);
-    assert_eq!(stall.count(), 0);
+    let stall = stall();
+    wait(&stall, || false).expect("there is room");
+    stall.note_failure(&disk_full());
+    wait(&stall, || false).expect("with room the failure is nobody's business");
+    assert_eq!(stall.counts(), (0, 0));
 }
 
-/// Goal: a writer that waits is told why flushing fails, by every reason to wait. Method: the failure is known before.
+/// Goal: a writer that waits is told why flushing fails, and goes on when a flush succeeds. Method: the failure is known
+/// before; then a memtable goes.
 #[test]
 fn a_waiting_writer_gets_the_error_of_the_flush() {
-    let stall = Stall::new(1000);
+    let stall = stall();
+    stall.add(900);
     stall.note_failure(&disk_full());
-    stall
-        .wait(|| false)
-        .expect("with room the failure is nobody's business");
-    let error = stall.wait(|| true).expect_err("the family is full");
+    assert!(stall.is_failing());
+    let error = wait(&stall, || stall.waiting() > 0).expect_err("the family is full");
     assert_eq!(error.kind(), ErrorKind::DiskFull);
     assert!(error.to_string().contains("no space"), "{error}");
-    stall.add(1000);
-    let error = stall.wait(|| false).expect_err("memory is full");
-    assert_eq!(error.kind(), ErrorKind::DiskFull);
+    stall.subtract(900);
+    assert!(!stall.is_failing() && stall.is_calm());
+    wait(&stall, || stall.waiting() > 0).expect("there is room again");
 }
 
-/// Goal: a flush that succeeds makes room and ends the failure. Method: full and failing, then one memtable goes.
+/// Goal: the wait is bounded, and says what to do. Method: a bound that is over at once.
 #[test]
-fn a_flush_that_succeeds_ends_the_failure() {
-    let stall = Stall::new(1000);
-    stall.add(900);
-    stall.add(900);
-    stall.note_failure(&disk_full());
-    assert!(stall.wait(|| false).is_err());
-    stall.subtract(900);
-    stall.wait(|| false).expect("there is room again");
-    stall.subtract(900);
-    stall.subtract(900);
-    stall.wait(|| false).expect("less than nothing is nothing");
+fn the_wait_ends_with_busy() {
+    let stall = Stall::new(Duration::ZERO);
+    let error = wait(&stall, || true).expect_err("nothing is flushed");
+    assert_eq!(error.kind(), ErrorKind::Busy);
+    assert!(error.to_string().contains("try again later"), "{error}");
 }
 
 /// Goal: writers that wait already are woken by room and by a failure. Method: a thread waits on a full stall; what
@@ -53,20 +54,20 @@ fn a_flush_that_succeeds_ends_the_failure() {
 #[test]
 fn a_waiting_writer_is_woken() {
     for fails in [false, true] {
-        let stall = Arc::new(Stall::new(1000));
+        let stall = Arc::new(stall());
         let asked = Arc::new(AtomicBool::new(false));
         stall.add(1000);
         let waiter = {
             let (stall, asked) = (Arc::clone(&stall), Arc::clone(&asked));
             thread::spawn(move || {
-                stall.wait(|| {
-                    asked.store(true, Ordering::SeqCst);
-                    false
+                wait(&stall, || {
+                    asked.store(true, std::sync::atomic::Ordering::SeqCst);
+                    stall.waiting() > 0
                 })
             })
         };
         // The question is asked under the lock, so what follows finds the writer waiting.
-        while !asked.load(Ordering::SeqCst) {
+        while !asked.load(std::sync::atomic::Ordering::SeqCst) {
             thread::yield_now();
         }
         if fails {
@@ -76,6 +77,50 @@ fn a_waiting_writer_is_woken() {
         }
         let outcome = waiter.join().expect("no panic");
         assert_eq!(outcome.is_err(), fails);
-        assert_eq!(stall.count(), 1);
+        assert_eq!(stall.counts().0, 1);
     }
+}
+
+/// Goal: a memtable's way to its table is known at every moment, whatever is sealed behind it. Method: three memtables in
+/// a queue.
+#[test]
+fn the_queue_tells_how_far_it_is() {
+    let stall = stall();
+    let first = stall.add(100);
+    assert_eq!(stall.done(first, 0.0), 0.0);
+    assert_eq!(stall.done(first, 25.0), 0.25);
+    let second = stall.add(300);
+    assert_eq!(stall.done(second, 0.0), 0.0);
+    stall.subtract(100);
+    assert_eq!(stall.done(second, 0.0), 0.25);
+    let third = stall.add(100);
+    assert_eq!(stall.done(second, 150.0), 0.625);
+    stall.subtract(300);
+    assert_eq!(stall.done(second, 0.0), 1.0);
+    assert_eq!(stall.done(third, 50.0), 0.875);
+    stall.subtract(100);
+    assert_eq!((stall.done(third, 0.0), stall.waiting()), (1.0, 0));
+}
+
+/// Goal: short delays are not lost and not slept twice. Method: delays of a third of a step by one thread, then by four.
+#[test]
+fn short_delays_are_saved_up() {
+    let third = DELAY_STEP / 3;
+    let stall = stall();
+    let slept: Vec<bool> = (0..7).map(|_| stall.save_up(third).is_some()).collect();
+    assert_eq!(slept, [false, false, false, true, false, false, true]);
+
+    let stall = Arc::new(Stall::new(Duration::ZERO));
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let stall = Arc::clone(&stall);
+            thread::spawn(move || (0..999).filter(|_| stall.save_up(third).is_some()).count())
+        })
+        .collect();
+    let steps: usize = threads
+        .into_iter()
+        .map(|thread| thread.join().expect("no panic"))
+        .sum();
+    // A third is rounded down to whole nanoseconds, which costs at most one step.
+    assert!((1331..=1332).contains(&steps), "{steps}");
 }

@@ -31,7 +31,7 @@ fn commit(family: &Family, sequence: u64, key: &[u8]) {
 }
 
 fn seal(family: &Family) {
-    let active = MemtableSource::new(0).make(&family.order, 64 << 10, 0, 0);
+    let active = MemtableSource::unbounded().make(&family.order, 64 << 10, 0, 0);
     family.update(|current| current.sealed_with(active));
 }
 

@@ -3,7 +3,6 @@
 use std::{
     ops::Range,
     sync::atomic::{AtomicU64, Ordering},
-    thread,
 };
 
 use kingtide::{
@@ -18,6 +17,7 @@ use super::{
 use crate::{
     isolation::LEVELS,
     random::Random,
+    together,
     violation::{Checked, Violation, ensure},
 };
 
@@ -213,7 +213,7 @@ impl<'a> Client<'a> {
                 return Ok(());
             }
             if self.random.one_in(64) {
-                thread::yield_now();
+                together::yield_now();
             }
             self.tidy_up()?;
         }

@@ -3,7 +3,7 @@
 use kingtide::{FamilyOptions, IsolationLevel, SyncMode};
 
 use super::record::Key;
-use crate::{order::SHORT_FIRST, random::Random};
+use crate::{order::SHORT_FIRST, random::Random, together};
 
 /// Families of a session's database.
 pub const FAMILIES: usize = 2;
@@ -44,7 +44,8 @@ impl Profile {
     pub fn new(seed: u64, level: Option<IsolationLevel>) -> Self {
         let mut random = Random::new(seed);
         let keys = *random.pick(&[4, 8, 16, 32, 64, 200]);
-        let is_on_disk = random.one_in(3);
+        // A simulation has no disk.
+        let is_on_disk = random.one_in(3) && !together::is_simulated();
         Self {
             level,
             threads: random.between(2, 4),

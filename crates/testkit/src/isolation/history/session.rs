@@ -3,7 +3,6 @@
 use std::{
     ops::AddAssign,
     sync::atomic::{AtomicU64, Ordering},
-    thread,
 };
 
 use kingtide::{ColumnFamily, Db, IsolationLevel, IterOptions, Options};
@@ -18,6 +17,7 @@ use super::{
 };
 use crate::{
     order,
+    together::together,
     violation::{Checked, Violation},
     world,
 };
@@ -161,22 +161,19 @@ pub(super) fn fill(
 }
 
 pub(super) fn run_window(clients: &mut [Client<'_>]) -> Checked<Log> {
-    thread::scope(|scope| {
-        let threads: Vec<_> = clients
-            .iter_mut()
-            .map(|client| scope.spawn(|| client.run()))
-            .collect();
-        let mut log = Log::default();
-        let mut outcome = Ok(());
-        for thread in threads {
-            match thread.join() {
-                Ok(Ok(mut part)) => log.append(&mut part),
-                Ok(Err(violation)) => outcome = outcome.and(Err(violation)),
-                Err(_) => outcome = outcome.and(Err(Violation::new("a panic in a thread"))),
-            }
+    let bodies = clients.iter_mut().map(|client| {
+        let body: Box<dyn FnOnce() -> Checked<Log> + Send + '_> = Box::new(|| client.run());
+        body
+    });
+    let mut log = Log::default();
+    let mut outcome = Ok(());
+    for part in together(bodies.collect())? {
+        match part {
+            Ok(mut part) => log.append(&mut part),
+            Err(violation) => outcome = outcome.and(Err(violation)),
         }
-        outcome.map(|()| log)
-    })
+    }
+    outcome.map(|()| log)
 }
 
 /// What the database holds now, as one iterator for each family finds it.

@@ -1,12 +1,11 @@
 //! Accounts between which money moves, audited all the while.
 
-use std::thread;
-
 use kingtide::IterOptions;
 
 use super::{Bench, Round, WorkTally, commits, decode, number, on_threads, share};
 use crate::{
     random::Random,
+    together,
     violation::{Checked, ensure},
 };
 
@@ -77,7 +76,7 @@ fn transfer(bench: &Bench, round: &Round, random: &mut Random) -> Checked<bool> 
     }
     if random.one_in(8) {
         // Gives the others time to be first.
-        thread::yield_now();
+        together::yield_now();
     }
     commits(transaction)
 }

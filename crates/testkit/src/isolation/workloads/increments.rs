@@ -1,10 +1,9 @@
 //! Counters that several threads increment by reading and writing them.
 
-use std::thread;
-
 use super::{Bench, Round, WorkTally, commits, number, on_threads, share};
 use crate::{
     random::Random,
+    together,
     violation::{Checked, ensure},
 };
 
@@ -29,7 +28,7 @@ pub fn increments(round: &Round) -> Checked<WorkTally> {
         transaction.put(&bench.left, &key(counter), &value.to_le_bytes())?;
         if value.is_multiple_of(8) {
             // Gives the others time to be first.
-            thread::yield_now();
+            together::yield_now();
         }
         commits(transaction)
     };

@@ -1,0 +1,271 @@
+//! The report: result rows as one page.
+//!
+//! Rounds become medians with their spread ([`Summary`]). A *test* is what rows of different engines have in common; an
+//! *engine* is a name, or a name and a version when the rows hold several versions of it. The page gets engines, tests
+//! and, for each pair, the numbers; which engine the others are compared with is chosen on the page.
+
+use serde_json::{Value, json};
+
+use super::Page;
+use crate::{MachineInfo, Row, Summary};
+
+/// The rows as one page. `machine` is shown at the top; without one, that of the first row that knows its machine.
+///
+/// Rows that failed or were cut short are marked and take no part in comparisons.
+///
+/// ```
+/// use kingtide_bench::{Row, html};
+///
+/// let row = |engine: &str, ops_per_sec| Row {
+///     engine: engine.to_owned(),
+///     test_name: "random write".to_owned(),
+///     ops_per_sec,
+///     ..Row::default()
+/// };
+/// let page = html::report(&[row("kingtide", 2e6), row("rocksdb", 1e6)], None);
+/// assert!(page.starts_with("<!doctype html>"));
+/// ```
+#[must_use]
+pub fn report(rows: &[Row], machine: Option<&MachineInfo>) -> String {
+    let data = report_data(rows, machine);
+    Page {
+        title: "Kingtide: benchmark report",
+        style: include_str!("charts.css"),
+        script: concat!(include_str!("charts.js"), include_str!("report.js")),
+        data: &data,
+    }
+    .render()
+}
+
+/// What the page shows.
+fn report_data(rows: &[Row], machine: Option<&MachineInfo>) -> Value {
+    let summaries = Summary::of(rows);
+    let machine = machine.or_else(|| rows.iter().find_map(|row| row.machine.as_ref()));
+    let mut engines: Vec<String> = Vec::new();
+    let mut tests: Vec<TestKey> = Vec::new();
+    let mut cells = Vec::new();
+    for summary in &summaries {
+        let engine = place_of(&mut engines, engine_label(&summaries, &summary.row));
+        let test = place_of(&mut tests, TestKey::of(&summary.row));
+        cells.push(cell(summary, rows, engine, test));
+    }
+    let labels = test_labels(&tests);
+    let versions = engines.iter().map(|label| {
+        let mut of_engine = summaries.iter().map(|summary| &summary.row);
+        let row = of_engine.find(|row| engine_label(&summaries, row) == *label);
+        json!({
+            "name": label,
+            "version": row.map_or("", |row| row.engine_version.as_str()),
+        })
+    });
+    let versions: Vec<Value> = versions.collect();
+    let tests: Vec<Value> = tests
+        .iter()
+        .zip(labels)
+        .map(|(test, label)| test.to_json(&label))
+        .collect();
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "started_at": rows.iter().map(|row| row.started_at.as_str()).filter(|at| !at.is_empty()).min(),
+        "machine": machine,
+        "engines": versions,
+        "tests": tests,
+        "cells": cells,
+    })
+}
+
+/// The index of `item` in `list`, which gets it if it lacks it.
+fn place_of<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
+    list.iter()
+        .position(|other| *other == item)
+        .unwrap_or_else(|| {
+            list.push(item);
+            list.len() - 1
+        })
+}
+
+/// The engine's name, with its version when the rows hold several of them.
+fn engine_label(summaries: &[Summary], row: &Row) -> String {
+    let has_others = summaries.iter().any(|other| {
+        other.row.engine == row.engine && other.row.engine_version != row.engine_version
+    });
+    if has_others {
+        format!("{} {}", row.engine, row.engine_version)
+    } else {
+        row.engine.clone()
+    }
+}
+
+/// What the rows of one test have in common, whatever the engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TestKey {
+    suite: String,
+    test: String,
+    operation: String,
+    workload: String,
+    pattern: String,
+    codec: String,
+    sync: String,
+    /// Threads, operations, batch, key, value and range sizes.
+    numbers: [u64; 6],
+}
+
+impl TestKey {
+    pub(crate) fn of(row: &Row) -> Self {
+        let sync = match row.sync_mode.as_str() {
+            "" if row.sync_enabled => "full",
+            mode => mode,
+        };
+        Self {
+            suite: row.suite.clone(),
+            test: row.test_name.clone(),
+            operation: row.operation.clone(),
+            workload: row.workload.clone(),
+            pattern: row.pattern.clone(),
+            codec: row.codec.clone(),
+            sync: sync.to_owned(),
+            numbers: [
+                row.threads,
+                row.num_operations,
+                row.batch_size,
+                row.key_size,
+                row.value_size,
+                row.range_size,
+            ],
+        }
+    }
+
+    /// The name of the test, or what was measured when it has none.
+    fn name(&self) -> String {
+        if self.test.is_empty() {
+            self.operation.to_lowercase()
+        } else {
+            self.test.clone()
+        }
+    }
+
+    /// The name and what was measured.
+    fn short_label(&self) -> String {
+        let operation = self.operation.to_lowercase();
+        if self.test.is_empty() || operation.is_empty() {
+            self.name()
+        } else {
+            format!("{} ({operation})", self.test)
+        }
+    }
+
+    /// The label with everything in which tests of one name can differ.
+    pub(super) fn long_label(&self) -> String {
+        let [threads, operations, batch, key, value, range] = self.numbers;
+        let mut label = self.short_label();
+        let mut say = |what: &str, number: u64| {
+            if number > 0 {
+                label.push_str(&format!(", {number} {what}"));
+            }
+        };
+        say("threads", threads);
+        say("operations", operations);
+        say("a batch", batch);
+        say("B keys", key);
+        say("B values", value);
+        say("a range", range);
+        for text in [&self.suite, &self.pattern, &self.codec, &self.sync] {
+            if !text.is_empty() {
+                label.push_str(", ");
+                label.push_str(text);
+            }
+        }
+        label
+    }
+
+    fn to_json(&self, label: &str) -> Value {
+        let [threads, operations, batch, key, value, range] = self.numbers;
+        json!({
+            "label": label,
+            "suite": self.suite,
+            "operation": self.operation,
+            "workload": self.workload,
+            "pattern": self.pattern,
+            "codec": self.codec,
+            "sync": self.sync,
+            "threads": threads,
+            "operations": operations,
+            "batch": batch,
+            "key_size": key,
+            "value_size": value,
+            "range_size": range,
+        })
+    }
+}
+
+/// A label for each test: the shortest one that no other test has too.
+pub(crate) fn test_labels(tests: &[TestKey]) -> Vec<String> {
+    let is_unique = |test: &TestKey, label: &dyn Fn(&TestKey) -> String| {
+        let own = label(test);
+        tests.iter().filter(|other| label(other) == own).count() == 1
+    };
+    let label = |test: &TestKey| {
+        if is_unique(test, &TestKey::name) {
+            test.name()
+        } else if is_unique(test, &TestKey::short_label) {
+            test.short_label()
+        } else {
+            test.long_label()
+        }
+    };
+    tests.iter().map(label).collect()
+}
+
+/// The numbers of one engine in one test.
+fn cell(summary: &Summary, rows: &[Row], engine: usize, test: usize) -> Value {
+    let row = &summary.row;
+    let key = TestKey::of(row);
+    let is_of_cell = |other: &&Row| {
+        other.engine == row.engine
+            && other.engine_version == row.engine_version
+            && TestKey::of(other) == key
+    };
+    let timeline: Vec<Value> = row
+        .timeline
+        .iter()
+        .map(|point| {
+            json!([
+                point.second,
+                point.ops,
+                point.p50_us,
+                point.p99_us,
+                point.p99_9_us,
+                point.max_us
+            ])
+        })
+        .collect();
+    let errors: Vec<Value> = rows
+        .iter()
+        .filter(is_of_cell)
+        .filter(|other| !other.is_ok())
+        .map(|other| json!({"round": other.round, "status": other.status.name(), "error": other.error}))
+        .collect();
+    json!({
+        "engine": engine,
+        "test": test,
+        "status": row.status.name(),
+        "rounds": summary.rounds,
+        "failed": summary.failed,
+        "errors": errors,
+        "ops": row.ops_per_sec,
+        "ops_min": summary.ops_per_sec_min,
+        "ops_max": summary.ops_per_sec_max,
+        "spread": summary.spread_percent() / 100.0,
+        "avg": row.avg_latency_us, "stddev": row.stddev_us,
+        "p50": row.p50_us, "p95": row.p95_us, "p99": row.p99_us, "p99_9": row.p99_9_us,
+        "min": row.min_us, "max": row.max_us,
+        "rss": row.peak_rss_mb, "vms": row.peak_vms_mb,
+        "read_mb": row.disk_read_mb, "write_mb": row.disk_write_mb,
+        "cpu_user": row.cpu_user_sec, "cpu_sys": row.cpu_sys_sec, "cpu_percent": row.cpu_percent,
+        "size": row.db_size_mb, "size_settled": row.db_size_settled_mb,
+        "write_amp": row.write_amp, "read_amp": row.read_amp, "space_amp": row.space_amp,
+        "wall": row.wall_sec, "settle": row.settle_sec,
+        "wrong": row.wrong, "not_found": row.not_found,
+        "timeline": timeline,
+    })
+}

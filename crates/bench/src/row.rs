@@ -1,0 +1,534 @@
+//! One line of a result file: one measured operation of one test, of one engine, in one round.
+//!
+//! The first 33 columns have the names and the order of the CSV files that the benchmark program of TidesDB publishes,
+//! so that what reads those reads these; further columns follow. JSON lines hold the same fields, and two that are no
+//! columns: the time line and the machine. Numbers that were not measured are 0, texts empty.
+//!
+//! Readers accept files with fewer columns, in any order, and ignore columns they do not know: results of older and
+//! newer versions can be compared.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    path::Path,
+    str::FromStr,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{BenchError, Result};
+
+/// How a row came about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Measured to its end, and every answer was right.
+    #[default]
+    Ok,
+    /// The engine could not be run, failed, or answered wrongly: the numbers, if any, do not count.
+    Failed,
+    /// Stopped before its end; the numbers are of what was done until then.
+    Partial,
+}
+
+impl Status {
+    /// The word in a result file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+            Self::Partial => "partial",
+        }
+    }
+}
+
+/// One second, or another span that the run chose, of a test.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TimelinePoint {
+    /// When the span ended, in seconds since the test began.
+    pub second: f64,
+    /// Operations that ended in it.
+    pub ops: u64,
+    /// Latencies of the calls that ended in it, in microseconds; 0 when there were none.
+    pub p50_us: f64,
+    /// 99 of 100 calls were as fast.
+    pub p99_us: f64,
+    /// 999 of 1,000.
+    pub p99_9_us: f64,
+    /// The slowest.
+    pub max_us: f64,
+}
+
+/// The machine that a result was measured on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MachineInfo {
+    /// The processor's model, as the system names it.
+    pub cpu_model: String,
+    /// Processors that the run may use.
+    pub cores: u64,
+    /// Main memory, in bytes.
+    pub memory_bytes: u64,
+    /// Name and version of the kernel.
+    pub kernel: String,
+    /// The file system that held the databases.
+    pub file_system: String,
+    /// Load average over one minute when the run began.
+    pub load_at_start: f64,
+    /// Share of the processors' time during the run that the hypervisor gave to others, in percent.
+    pub steal_percent: f64,
+}
+
+/// How a type stands in a cell.
+trait Cell: Sized {
+    fn write_cell(&self) -> String;
+    fn read_cell(text: &str) -> std::result::Result<Self, String>;
+}
+
+fn read_number<T: FromStr + Default>(text: &str) -> std::result::Result<T, String>
+where
+    T::Err: std::fmt::Display,
+{
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(T::default());
+    }
+    text.parse()
+        .map_err(|source| format!("{text:?} is not a number: {source}"))
+}
+
+impl Cell for String {
+    fn write_cell(&self) -> String {
+        self.clone()
+    }
+    fn read_cell(text: &str) -> std::result::Result<Self, String> {
+        Ok(text.to_owned())
+    }
+}
+
+impl Cell for f64 {
+    /// Shortest text that gives the same number again; numbers that are none become 0.
+    fn write_cell(&self) -> String {
+        if self.is_finite() {
+            self.to_string()
+        } else {
+            "0".to_owned()
+        }
+    }
+    fn read_cell(text: &str) -> std::result::Result<Self, String> {
+        let number: Self = read_number(text)?;
+        Ok(if number.is_finite() { number } else { 0.0 })
+    }
+}
+
+impl Cell for u64 {
+    fn write_cell(&self) -> String {
+        self.to_string()
+    }
+    fn read_cell(text: &str) -> std::result::Result<Self, String> {
+        read_number(text)
+    }
+}
+
+impl Cell for bool {
+    fn write_cell(&self) -> String {
+        u8::from(*self).to_string()
+    }
+    fn read_cell(text: &str) -> std::result::Result<Self, String> {
+        match text.trim() {
+            "" | "0" | "false" => Ok(false),
+            "1" | "true" => Ok(true),
+            other => Err(format!("{other:?} is neither 0 nor 1")),
+        }
+    }
+}
+
+impl Cell for Status {
+    fn write_cell(&self) -> String {
+        self.name().to_owned()
+    }
+    fn read_cell(text: &str) -> std::result::Result<Self, String> {
+        match text.trim() {
+            "" | "ok" => Ok(Self::Ok),
+            "failed" => Ok(Self::Failed),
+            "partial" => Ok(Self::Partial),
+            other => Err(format!("{other:?} is not ok, failed or partial")),
+        }
+    }
+}
+
+/// Declares [`Row`] with its columns in this order.
+macro_rules! columns {
+    ($($(#[$meta:meta])* $name:ident: $type:ty,)+) => {
+        /// One line of a result file.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct Row {
+            $($(#[$meta])* pub $name: $type,)+
+            /// The test second by second; empty when it was not asked for. In JSON lines only.
+            #[serde(skip_serializing_if = "Vec::is_empty")]
+            pub timeline: Vec<TimelinePoint>,
+            /// The machine. In JSON lines only.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub machine: Option<MachineInfo>,
+        }
+
+        impl Row {
+            /// The columns of a CSV file, in order.
+            pub const COLUMNS: &'static [&'static str] = &[$(stringify!($name)),+];
+
+            fn cells(&self) -> Vec<String> {
+                vec![$(self.$name.write_cell()),+]
+            }
+
+            /// Sets what stands in `column`; columns of other programs are passed over.
+            fn set(&mut self, column: &str, text: &str) -> std::result::Result<(), String> {
+                match column {
+                    $(stringify!($name) => self.$name = Cell::read_cell(text)?,)+
+                    _ => {}
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
+columns! {
+    /// The engine, as it was named: `kingtide`, `rocksdb`, or the name a user gave it.
+    engine: String,
+    /// The test of the suite, or what was run on the command line.
+    test_name: String,
+    /// What was measured: `PUT`, `GET`, `DELETE`, `SEEK`, `RANGE`, `ITER`, `RMW`, `TXN`, `INSERT`; `ALL` for all operations of
+    /// a mixed workload together.
+    operation: String,
+    /// Operations per second: of the time inside calls, averaged over threads. A batch of 10 is 10 operations, a range
+    /// is one, an iteration over everything is as many as it visits.
+    ops_per_sec: f64,
+    /// That time, in seconds.
+    duration_sec: f64,
+    /// Mean latency of a call in microseconds; a batch is one call, an iteration is one per entry.
+    avg_latency_us: f64,
+    /// Standard deviation of the latency.
+    stddev_us: f64,
+    /// The same in percent of the mean.
+    cv_percent: f64,
+    /// Half of the calls were as fast.
+    p50_us: f64,
+    /// 95 of 100.
+    p95_us: f64,
+    /// 99 of 100.
+    p99_us: f64,
+    /// The fastest.
+    min_us: f64,
+    /// The slowest.
+    max_us: f64,
+    /// Highest resident memory of the process during the test, in MiB.
+    peak_rss_mb: f64,
+    /// Highest address space, in MiB.
+    peak_vms_mb: f64,
+    /// MiB that the process fetched from devices during the test.
+    disk_read_mb: f64,
+    /// MiB that the process sent towards devices during the test, the wait for its background work included.
+    disk_write_mb: f64,
+    /// Processor time in the program, in seconds, summed over threads.
+    cpu_user_sec: f64,
+    /// Processor time in the kernel.
+    cpu_sys_sec: f64,
+    /// Both in percent of the wall time: 200 is two processors busy.
+    cpu_percent: f64,
+    /// MiB that the database occupies after it was closed.
+    db_size_mb: f64,
+    /// Bytes written to devices over the whole run, closing included, per byte of keys and values written.
+    write_amp: f64,
+    /// Bytes fetched from devices over the whole run, per byte of keys and values read.
+    read_amp: f64,
+    /// Bytes occupied after closing per byte of live keys and values.
+    space_amp: f64,
+    /// The workload: `write`, `read`, `missing`, `mixed`, `delete`, `seek`, `range`, `iterate`, `rmw`, `txn`, `ycsb-a`...
+    workload: String,
+    /// The order of the keys.
+    pattern: String,
+    /// Threads that called the engine.
+    threads: u64,
+    /// Operations that were asked for.
+    num_operations: u64,
+    /// Operations of a write batch.
+    batch_size: u64,
+    /// Bytes of a key.
+    key_size: u64,
+    /// Bytes of a value, on average.
+    value_size: u64,
+    /// Entries of a range; 0 for other operations.
+    range_size: u64,
+    /// Whether every write is durable before the call returns.
+    sync_enabled: bool,
+    /// 999 of 1,000 calls were as fast.
+    p99_9_us: f64,
+    /// The engine's version, or the file it was loaded from.
+    engine_version: String,
+    /// Which repetition, from 1.
+    round: u64,
+    /// How the row came about.
+    status: Status,
+    /// Why, when the status is not ok.
+    error: String,
+    /// Keys or values that came back different from what was written.
+    wrong: u64,
+    /// Keys that should have been found and were not.
+    not_found: u64,
+    /// MiB that the database occupies once flushes and merges have ended, before it is closed.
+    db_size_settled_mb: f64,
+    /// Share of a value that a compressor can remove: 0 for random bytes, 1 for a constant.
+    compressibility: f64,
+    /// Block compression.
+    codec: String,
+    /// The block cache, in MiB.
+    cache_mb: f64,
+    /// The size at which a memtable is flushed, in MiB.
+    memtable_mb: f64,
+    /// What determines keys, values and their order.
+    seed: u64,
+    /// The suite that the test belongs to; empty for one from the command line.
+    suite: String,
+    /// When the test began: RFC 3339, UTC.
+    started_at: String,
+    /// From the first call to the end of the slowest thread, in seconds, the making and checking of data included.
+    wall_sec: f64,
+    /// The wait for flushes and merges afterwards, in seconds.
+    settle_sec: f64,
+    /// `none`, `interval` or `full`.
+    sync_mode: String,
+    /// Operations that were done.
+    operations_done: u64,
+}
+
+impl Row {
+    /// True when the numbers may be compared with others.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.status == Status::Ok
+    }
+
+    /// Writes a header and the rows as CSV.
+    ///
+    /// # Errors
+    /// [`BenchError::Io`]: `output` cannot be written.
+    pub fn write_csv(rows: &[Self], output: impl Write) -> Result<()> {
+        let mut writer = csv::Writer::from_writer(output);
+        let doing = "write the CSV results";
+        writer
+            .write_record(Self::COLUMNS)
+            .map_err(|source| BenchError::Io(doing.into(), source.into()))?;
+        for row in rows {
+            writer
+                .write_record(row.cells())
+                .map_err(|source| BenchError::Io(doing.into(), source.into()))?;
+        }
+        writer.flush().map_err(BenchError::io(doing))
+    }
+
+    /// Reads what [`Row::write_csv`] or the benchmark program of TidesDB wrote.
+    ///
+    /// # Errors
+    /// [`BenchError::Io`]: `input` cannot be read; [`BenchError::Results`]: it is no such file, with line and column.
+    pub fn read_csv(input: impl Read) -> Result<Vec<Self>> {
+        let mut reader = csv::Reader::from_reader(input);
+        let header = reader.headers().map_err(malformed)?.clone();
+        if !header.iter().any(|column| column == "engine") {
+            let message = "not a result file: the first line names no column \"engine\"";
+            return Err(BenchError::Results(message.into()));
+        }
+        let mut rows = Vec::new();
+        for record in reader.records() {
+            let record = record.map_err(malformed)?;
+            let mut row = Self::default();
+            for (column, text) in header.iter().zip(&record) {
+                row.set(column, text).map_err(|problem| {
+                    let line = record.position().map_or(0, csv::Position::line);
+                    BenchError::Results(format!("line {line}, column {column}: {problem}"))
+                })?;
+            }
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    /// Writes each row as a JSON object on a line.
+    ///
+    /// # Errors
+    /// [`BenchError::Io`]: `output` cannot be written.
+    pub fn write_jsonl(rows: &[Self], mut output: impl Write) -> Result<()> {
+        for row in rows {
+            let line = serde_json::to_string(row)
+                .map_err(|source| BenchError::Results(format!("row: {source}")))?;
+            writeln!(output, "{line}").map_err(BenchError::io("write the JSON results"))?;
+        }
+        output
+            .flush()
+            .map_err(BenchError::io("write the JSON results"))
+    }
+
+    /// Reads what [`Row::write_jsonl`] wrote. Empty lines are passed over.
+    ///
+    /// # Errors
+    /// [`BenchError::Io`]: `input` cannot be read; [`BenchError::Results`]: a line is no row, with its number.
+    pub fn read_jsonl(input: impl BufRead) -> Result<Vec<Self>> {
+        let mut rows = Vec::new();
+        for (number, line) in input.lines().enumerate() {
+            let line = line.map_err(BenchError::io("read the results"))?;
+            if line.trim().is_empty() {
+                continue;
+            }
+            rows.push(serde_json::from_str(&line).map_err(|source| {
+                BenchError::Results(format!("line {}: not a row: {source}", number + 1))
+            })?);
+        }
+        Ok(rows)
+    }
+
+    /// Reads a result file of either format: JSON lines when it begins with a brace, else CSV.
+    ///
+    /// # Errors
+    /// As [`Row::read_csv`] and [`Row::read_jsonl`], with the file's name.
+    pub fn read_file(path: &Path) -> Result<Vec<Self>> {
+        let doing = || format!("read {}", path.display());
+        let file = fs::File::open(path).map_err(BenchError::io(doing()))?;
+        let mut input = BufReader::new(file);
+        let start = input.fill_buf().map_err(BenchError::io(doing()))?;
+        let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
+        let rows = if first == Some(&b'{') {
+            Self::read_jsonl(input)
+        } else {
+            Self::read_csv(input)
+        };
+        rows.map_err(|error| match error {
+            BenchError::Results(text) => BenchError::Results(format!("{}: {text}", path.display())),
+            other => other,
+        })
+    }
+}
+
+fn malformed(source: csv::Error) -> BenchError {
+    if source.is_io_error() {
+        return BenchError::Io("read the results".into(), source.into());
+    }
+    BenchError::Results(format!("not a result file: {source}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The columns that other programs know, in their order.
+    const PUBLISHED: &str = "engine,test_name,operation,ops_per_sec,duration_sec,avg_latency_us,stddev_us,cv_percent,\
+        p50_us,p95_us,p99_us,min_us,max_us,peak_rss_mb,peak_vms_mb,disk_read_mb,disk_write_mb,cpu_user_sec,cpu_sys_sec,\
+        cpu_percent,db_size_mb,write_amp,read_amp,space_amp,workload,pattern,threads,num_operations,batch_size,key_size,\
+        value_size,range_size,sync_enabled";
+
+    fn row() -> Row {
+        Row {
+            engine: "kingtide".into(),
+            test_name: "a, \"quoted\"\ntest".into(),
+            ops_per_sec: 1_234_567.891,
+            p50_us: 0.1,
+            threads: 8,
+            sync_enabled: true,
+            status: Status::Partial,
+            error: "disk full".into(),
+            seed: u64::MAX,
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn the_published_columns_come_first_and_in_order() {
+        let columns = Row::COLUMNS.join(",");
+        assert!(columns.starts_with(PUBLISHED), "{columns}");
+    }
+
+    #[test]
+    fn rows_survive_csv_and_json_lines() {
+        let rows = [row(), Row::default()];
+        let mut bytes = Vec::new();
+        Row::write_csv(&rows, &mut bytes).expect("memory");
+        assert_eq!(Row::read_csv(&bytes[..]).expect("own text"), rows);
+        let with_timeline = Row {
+            timeline: vec![TimelinePoint {
+                second: 1.0,
+                ops: 7,
+                ..TimelinePoint::default()
+            }],
+            machine: Some(MachineInfo::default()),
+            ..row()
+        };
+        let rows = [with_timeline, Row::default()];
+        let mut bytes = Vec::new();
+        Row::write_jsonl(&rows, &mut bytes).expect("memory");
+        assert_eq!(Row::read_jsonl(&bytes[..]).expect("own text"), rows);
+    }
+
+    #[test]
+    fn files_of_other_programs_and_versions_are_read() {
+        let text = format!("{PUBLISHED},news\nrocksdb,t,PUT,5{},1,x\n", ",".repeat(28));
+        let rows = Row::read_csv(text.as_bytes()).expect("fewer columns");
+        assert_eq!(rows[0].engine, "rocksdb");
+        assert!(rows[0].sync_enabled && rows[0].is_ok());
+        assert!((rows[0].ops_per_sec - 5.0).abs() < f64::EPSILON);
+        let rows = Row::read_jsonl(&b"{\"engine\":\"x\",\"new\":1}\n\n"[..]).expect("fewer fields");
+        assert_eq!(rows.len(), 1);
+    }
+
+    #[test]
+    fn what_is_no_result_file_is_refused_with_its_place() {
+        for (text, expected) in [
+            ("", "engine"),
+            ("a,b\n1,2\n", "engine"),
+            ("engine,threads\nx,many\n", "line 2, column threads"),
+            ("engine,status\nx,great\n", "great"),
+            ("engine,threads\nx\n", "not a result file"),
+        ] {
+            let message = Row::read_csv(text.as_bytes()).expect_err(text).to_string();
+            assert!(message.contains(expected), "{message}");
+        }
+        let message = Row::read_jsonl(&b"{}\n[1]\n"[..])
+            .expect_err("list")
+            .to_string();
+        assert!(message.contains("line 2"), "{message}");
+        let message = Row::read_file(Path::new("/nowhere/rows.csv"))
+            .expect_err("none")
+            .to_string();
+        assert!(message.contains("/nowhere/rows.csv"), "{message}");
+    }
+
+    #[test]
+    fn either_format_is_recognised() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let rows = [row()];
+        let mut bytes = Vec::new();
+        Row::write_csv(&rows, &mut bytes).expect("memory");
+        let csv = directory.path().join("csv");
+        fs::write(&csv, &bytes).expect("file");
+        assert_eq!(Row::read_file(&csv).expect("own file"), rows);
+        let mut bytes = Vec::new();
+        Row::write_jsonl(&rows, &mut bytes).expect("memory");
+        let json = directory.path().join("json");
+        fs::write(&json, &bytes).expect("file");
+        assert_eq!(Row::read_file(&json).expect("own file"), rows);
+    }
+
+    #[test]
+    fn numbers_that_are_none_do_not_spoil_a_file() {
+        let rows = [Row {
+            ops_per_sec: f64::NAN,
+            max_us: f64::INFINITY,
+            ..Row::default()
+        }];
+        let mut bytes = Vec::new();
+        Row::write_csv(&rows, &mut bytes).expect("memory");
+        assert_eq!(
+            Row::read_csv(&bytes[..]).expect("own text"),
+            [Row::default()]
+        );
+    }
+}

@@ -1,0 +1,216 @@
+//! Tests, rounds and engines one after the other: for each test, for each round, each engine in turn (A B A B), so that
+//! what changes on the machine meanwhile meets all of them alike. Each run has a process and a directory of its own.
+//!
+//! An engine that is missing is told once and left out from then on. One that fails in the middle keeps its rows so far,
+//! marked; the others go on.
+
+use std::{fs, path::PathBuf};
+
+use super::{
+    Suite, Test,
+    rows::{self, Outcome},
+};
+use crate::{
+    BenchError, EngineChoice, Event, MachineWatch, Result, Row, Settings, Spinners, Status,
+    StepReport, SyncChoice, child,
+};
+
+/// What is to be run, and where.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// The tests.
+    pub suite: Suite,
+    /// The engines; no label twice.
+    pub engines: Vec<EngineChoice>,
+    /// How often. At least 1.
+    pub rounds: u64,
+    /// An existing directory for the databases.
+    pub directory: PathBuf,
+    /// Whether databases stay.
+    pub keep: bool,
+    /// The program that runs an engine, and its arguments for that and for spinning: see [`child`] and [`Spinners`].
+    pub executable: PathBuf,
+    /// The argument that makes it call [`child::serve`].
+    pub serve: String,
+    /// The argument that makes it call [`crate::spin_until_stdin_closes`].
+    pub spin: String,
+}
+
+/// One engine in one round of one test.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// The suite's name.
+    pub suite: &'a str,
+    /// The test.
+    pub test: &'a Test,
+    /// The engine.
+    pub engine: &'a EngineChoice,
+    /// From 1.
+    pub round: u64,
+}
+
+/// Is told what happens.
+pub trait Observer {
+    /// A run begins.
+    fn begin(&mut self, run: &Run<'_>);
+
+    /// Something happens in it.
+    fn event(&mut self, run: &Run<'_>, event: &Event);
+
+    /// A remark that belongs under the results.
+    fn note(&mut self, text: &str);
+
+    /// It is over, and these are its rows.
+    ///
+    /// # Errors
+    /// Ends everything.
+    fn rows(&mut self, run: &Run<'_>, rows: &[Row]) -> Result<()>;
+}
+
+impl Campaign {
+    /// Checks what would fail for every run.
+    ///
+    /// # Errors
+    /// [`BenchError::Settings`].
+    pub fn check(&self) -> Result<()> {
+        let problem = |text: String| Err(BenchError::Settings(text));
+        if self.rounds == 0 {
+            return problem("rounds must be at least 1".into());
+        }
+        if self.engines.is_empty() {
+            return problem("no engine is named".into());
+        }
+        if self.suite.tests.is_empty() {
+            return problem("no test is left".into());
+        }
+        for (place, engine) in self.engines.iter().enumerate() {
+            if self.engines[..place]
+                .iter()
+                .any(|other| other.label == engine.label)
+            {
+                return problem(format!(
+                    "two engines are called {:?}; write LABEL:NAME=FILE to tell them apart",
+                    engine.label
+                ));
+            }
+        }
+        self.suite
+            .tests
+            .iter()
+            .try_for_each(|test| test.settings.check())
+    }
+
+    /// Runs everything. Failures of engines are rows; `machine` goes into each.
+    ///
+    /// # Errors
+    /// What `observer` answers; [`BenchError::Settings`] before anything is run.
+    pub fn run(&self, machine: &MachineWatch, observer: &mut dyn Observer) -> Result<()> {
+        self.check()?;
+        let mut missing: Vec<&str> = Vec::new();
+        let mut number = 0;
+        for test in &self.suite.tests {
+            for round in 1..=self.rounds {
+                for engine in &self.engines {
+                    if missing.contains(&&*engine.label) {
+                        continue;
+                    }
+                    number += 1;
+                    let run = Run {
+                        suite: &self.suite.name,
+                        test,
+                        engine,
+                        round,
+                    };
+                    observer.begin(&run);
+                    let (mut rows, is_missing) = self.run_one(&run, number, observer);
+                    for row in &mut rows {
+                        row.machine = Some(machine.info());
+                    }
+                    observer.rows(&run, &rows)?;
+                    if is_missing {
+                        missing.push(&engine.label);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One process; answers its rows and whether the engine is missing.
+    fn run_one(&self, run: &Run<'_>, number: u64, observer: &mut dyn Observer) -> (Vec<Row>, bool) {
+        let directory = self
+            .directory
+            .join(format!("{number}-{}", file_name(&run.engine.label)));
+        let settings = Settings {
+            engine: run.engine.kind,
+            library: run.engine.library.clone(),
+            directory: directory.clone(),
+            ..run.test.settings.clone()
+        };
+        let spinners = (settings.sync == SyncChoice::Full)
+            .then(|| Spinners::start(&self.executable, &self.spin));
+        if let Some(spinners) = &spinners {
+            observer.note(&spinners.note());
+        }
+        let mut reports: Vec<StepReport> = Vec::new();
+        let mut version = String::new();
+        let outcome = child::run_in_child(&self.executable, &self.serve, &settings, &mut |event| {
+            observer.event(run, &event);
+            match event {
+                Event::Step(report) => reports.push(*report),
+                Event::Opened {
+                    version: told,
+                    notes,
+                } => {
+                    version = told;
+                    notes.iter().for_each(|note| observer.note(note));
+                }
+                _ => {}
+            }
+        });
+        drop(spinners);
+        if !self.keep {
+            // What cannot be removed now is removed with the directory above it, or stays and is the user's to see.
+            let _ = fs::remove_dir_all(&directory);
+        }
+        let failure = outcome.as_ref().err().map(ToString::to_string);
+        let mut rows = rows::rows(
+            run,
+            &settings,
+            &Outcome {
+                version: &version,
+                reports: &reports,
+                end: outcome.as_ref().ok(),
+                failure: failure.as_deref(),
+            },
+        );
+        let is_missing = matches!(outcome, Err(BenchError::Missing(_)));
+        if is_missing {
+            rows.truncate(1);
+        }
+        if let Some(failure) = failure
+            && rows.iter().all(Row::is_ok)
+        {
+            // There was no row that could have told.
+            rows.push(Row {
+                engine: run.engine.label.clone(),
+                test_name: run.test.name.clone(),
+                suite: run.suite.to_owned(),
+                round: run.round,
+                status: Status::Failed,
+                error: failure,
+                ..Row::default()
+            });
+        }
+        (rows, is_missing)
+    }
+}
+
+/// A label as part of a file name.
+fn file_name(label: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+    label
+        .chars()
+        .map(|letter| if plain(letter) { letter } else { '_' })
+        .collect()
+}

@@ -1,0 +1,10 @@
+//! Tests with names, from files; and running them, several engines and rounds one after the other.
+
+mod campaign;
+mod file;
+mod options;
+mod rows;
+
+pub use campaign::{Campaign, Observer, Run};
+pub use file::{BUILT_IN, Suite, Test};
+pub use options::{Options, parse_bytes};

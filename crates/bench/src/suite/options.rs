@@ -1,0 +1,325 @@
+//! Options of tests, each of which may be left open: what stands in a suite as defaults, for a test or for a step, and
+//! what the command line says. Laid over each other, the one on top wins; what all leave open has the manual's default.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Deserializer, de::Error};
+
+use crate::{
+    BenchError, Codec, EngineKind, Pattern, Result, Settings, Step, SyncChoice, ValueSizes,
+    Workload,
+};
+
+/// Keys when nothing says how many.
+const KEYS: u64 = 500_000;
+
+macro_rules! options {
+    ($($(#[$meta:meta])* $name:ident: $type:ty,)+) => {
+        /// Options of a test, a step or the command line.
+        #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct Options {
+            $($(#[$meta])* pub $name: Option<$type>,)+
+        }
+
+        impl Options {
+            /// These options, and those of `base` for what is open here.
+            #[must_use]
+            pub fn over(&self, base: &Self) -> Self {
+                Self {
+                    $($name: self.$name.clone().or_else(|| base.$name.clone()),)+
+                }
+            }
+        }
+    };
+}
+
+options! {
+    /// The name of a test.
+    name: String,
+    /// The steps of a test, in order; without, it is one step and these are its options.
+    steps: Vec<Options>,
+    /// What a step does.
+    workload: Workload,
+    /// Whether a step is reported. Default: true.
+    measured: bool,
+    /// Different keys. Default: as many as operations, else 500,000.
+    keys: u64,
+    /// Operations of a step. Default: as many as keys.
+    operations: u64,
+    /// Threads. Default: 1.
+    threads: usize,
+    /// Operations of a write batch, keys of a transaction. Default: 100, for `txn` 1.
+    batch: usize,
+    /// Entries of a range. Default: 100.
+    range: u64,
+    /// Bytes of a key. Default: 16.
+    key_bytes: usize,
+    /// Bytes that all keys begin with. Default: 0.
+    key_prefix_bytes: usize,
+    /// Bytes of a value: a number or a distribution. Default: 100.
+    #[serde(deserialize_with = "sizes")]
+    value_bytes: ValueSizes,
+    /// Share of a value that does not compress. Default: 0.5.
+    compression_ratio: f64,
+    /// Which keys, in which order. Default: random.
+    pattern: Pattern,
+    /// The exponent of zipfian draws. Default: 0.99.
+    zipfian_exponent: f64,
+    /// Share of reads of mixed. Default: 0.5.
+    read_share: f64,
+    /// A duration in place of a number of operations. Default: none.
+    seconds: f64,
+    /// The most operations that are begun in a second. Default: no limit.
+    rate: f64,
+    /// Whether each second is reported. Default: false.
+    timeline: bool,
+    /// Column families. Default: 1, for `txn` 4.
+    families: usize,
+    /// Durability of writes. Default: none.
+    sync: SyncChoice,
+    /// The period of `interval`, in milliseconds. Default: 128.
+    sync_interval: u64,
+    /// Block cache. Default: 64 MiB.
+    #[serde(deserialize_with = "bytes")]
+    cache: usize,
+    /// Memtable. Default: 64 MiB.
+    #[serde(deserialize_with = "bytes")]
+    memtable: usize,
+    /// Block compression. Default: lz4.
+    codec: Codec,
+    /// Bits per key of the Bloom filters. Default: 10.
+    bloom_bits: f64,
+    /// Block indexes, for engines that can do without. Default: true.
+    block_index: bool,
+    /// Threads for flushes and merges together. Default: 2.
+    background_jobs: usize,
+    /// Determines keys, values and their order. Default: 1.
+    seed: u64,
+}
+
+/// A number of bytes with an optional K, M or G (powers of 1,024).
+///
+/// # Errors
+/// The text, and what would be right.
+pub fn parse_bytes(text: &str) -> std::result::Result<usize, String> {
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 10),
+        Some(b'm' | b'M') => (&text[..text.len() - 1], 20),
+        Some(b'g' | b'G') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    digits
+        .parse::<usize>()
+        .ok()
+        .and_then(|number| number.checked_mul(1 << shift))
+        .ok_or_else(|| format!("{text:?} is not a size; write a number and K, M or G"))
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NumberOrText {
+    Number(u64),
+    Text(String),
+}
+
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<String, D::Error> {
+    Ok(match NumberOrText::deserialize(deserializer)? {
+        NumberOrText::Number(number) => number.to_string(),
+        NumberOrText::Text(text) => text,
+    })
+}
+
+fn bytes<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<Option<usize>, D::Error> {
+    parse_bytes(&text(d)?).map(Some).map_err(D::Error::custom)
+}
+
+fn sizes<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<Option<ValueSizes>, D::Error> {
+    text(d)?.parse().map(Some).map_err(D::Error::custom)
+}
+
+impl Options {
+    /// What is run when these are the options of a test. `top` lies over every step, `scale` multiplies keys and
+    /// operations. Engine and directory are placeholders.
+    pub(super) fn settings(&self, top: &Self, scale: f64) -> Result<Settings> {
+        let test = top.over(self);
+        let nothing = Vec::new();
+        let given = self.steps.as_ref().unwrap_or(&nothing);
+        for step in given {
+            step.check_is_of_a_step()?;
+        }
+        let alone = [Self::default()];
+        let given = if given.is_empty() { &alone[..] } else { given };
+        let scaled = |number: u64| ((number as f64 * scale) as u64).max(1);
+        let keys = scaled(test.keys.or(test.operations).unwrap_or(KEYS));
+        let mut steps = Vec::new();
+        for options in given {
+            steps.push(top.over(&options.over(self)).step(keys, scale)?);
+        }
+        let default = Settings::new(EngineKind::Kingtide, PathBuf::new());
+        let has_transactions = steps.iter().any(|step| step.workload == Workload::Txn);
+        Ok(Settings {
+            steps,
+            keys,
+            key_bytes: test.key_bytes.unwrap_or(default.key_bytes),
+            key_prefix_bytes: test.key_prefix_bytes.unwrap_or(default.key_prefix_bytes),
+            value_sizes: test.value_bytes.unwrap_or(default.value_sizes),
+            compression_ratio: test.compression_ratio.unwrap_or(default.compression_ratio),
+            families: test
+                .families
+                .unwrap_or(if has_transactions { 4 } else { 1 }),
+            sync: test.sync.unwrap_or(default.sync),
+            sync_interval_millis: test.sync_interval.unwrap_or(default.sync_interval_millis),
+            cache_bytes: test.cache.unwrap_or(default.cache_bytes),
+            memtable_bytes: test.memtable.unwrap_or(default.memtable_bytes),
+            codec: test.codec.unwrap_or(default.codec),
+            bloom_bits: test.bloom_bits.unwrap_or(default.bloom_bits),
+            block_index: test.block_index.unwrap_or(default.block_index),
+            background_jobs: test.background_jobs.unwrap_or(default.background_jobs),
+            seed: test.seed.unwrap_or(default.seed),
+            ..default
+        })
+    }
+
+    fn step(&self, keys: u64, scale: f64) -> Result<Step> {
+        let workload = self
+            .workload
+            .ok_or_else(|| BenchError::Settings("a step names no workload".into()))?;
+        let operations = self
+            .operations
+            .map(|number| ((number as f64 * scale) as u64).max(1));
+        let default = Step::new(workload, operations.unwrap_or(keys));
+        Ok(Step {
+            is_measured: self.measured.unwrap_or(default.is_measured),
+            threads: self.threads.unwrap_or(default.threads),
+            // A transaction of one key is in every family already.
+            batch_operations: self.batch.unwrap_or(match workload {
+                Workload::Txn => 1,
+                _ => default.batch_operations,
+            }),
+            range_entries: self.range.unwrap_or(default.range_entries),
+            pattern: self.pattern.unwrap_or(default.pattern),
+            zipfian_exponent: self.zipfian_exponent.unwrap_or(default.zipfian_exponent),
+            read_share: self.read_share.unwrap_or(default.read_share),
+            seconds: self.seconds.unwrap_or(default.seconds),
+            operations_per_second_max: self.rate.unwrap_or(default.operations_per_second_max),
+            has_timeline: self.timeline.unwrap_or(default.has_timeline),
+            ..default
+        })
+    }
+
+    /// The database is one for all steps, so a step cannot choose what concerns it.
+    fn check_is_of_a_step(&self) -> Result<()> {
+        let Self {
+            name,
+            steps,
+            keys,
+            key_bytes,
+            key_prefix_bytes,
+            value_bytes,
+            compression_ratio,
+            families,
+            sync,
+            sync_interval,
+            cache,
+            memtable,
+            codec,
+            bloom_bits,
+            block_index,
+            background_jobs,
+            seed,
+            ..
+        } = self;
+        let of_the_test = [
+            ("name", name.is_some()),
+            ("steps", steps.is_some()),
+            ("keys", keys.is_some()),
+            ("key_bytes", key_bytes.is_some()),
+            ("key_prefix_bytes", key_prefix_bytes.is_some()),
+            ("value_bytes", value_bytes.is_some()),
+            ("compression_ratio", compression_ratio.is_some()),
+            ("families", families.is_some()),
+            ("sync", sync.is_some()),
+            ("sync_interval", sync_interval.is_some()),
+            ("cache", cache.is_some()),
+            ("memtable", memtable.is_some()),
+            ("codec", codec.is_some()),
+            ("bloom_bits", bloom_bits.is_some()),
+            ("block_index", block_index.is_some()),
+            ("background_jobs", background_jobs.is_some()),
+            ("seed", seed.is_some()),
+        ];
+        match of_the_test.into_iter().find(|(_, is_given)| *is_given) {
+            None => Ok(()),
+            Some((option, _)) => Err(BenchError::Settings(format!(
+                "{option} concerns the whole database: write it in front of the steps"
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units_and_limits() {
+        assert_eq!(parse_bytes("64M"), Ok(64 << 20));
+        assert_eq!(parse_bytes("0"), Ok(0));
+        assert_eq!(parse_bytes("1k"), Ok(1024));
+        for wrong in [
+            "",
+            "M",
+            "1T",
+            "-1",
+            "99999999999999999999G",
+            "18446744073709551615K",
+            "1\u{e9}",
+        ] {
+            assert!(parse_bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_upper_layer_wins_and_the_rest_shows_through() {
+        let test: Options = toml::from_str(
+            "keys = 1000\nthreads = 8\ncache = \"1M\"\nvalue_bytes = 64\n\
+             steps = [{workload = \"fill\", measured = false, batch = 7}, {workload = \"seek\", operations = 50}]",
+        )
+        .expect("good");
+        let top = Options {
+            threads: Some(2),
+            ..Options::default()
+        };
+        let settings = test.settings(&top, 0.1).expect("good");
+        assert_eq!((settings.keys, settings.cache_bytes), (100, 1 << 20));
+        assert_eq!(settings.value_sizes, ValueSizes::Fixed(64));
+        let [write, seek] = &settings.steps[..] else {
+            panic!("{settings:?}");
+        };
+        assert_eq!(
+            (write.operations, write.threads, write.batch_operations),
+            (100, 2, 7)
+        );
+        assert!(!write.is_measured && seek.is_measured);
+        assert_eq!(
+            (seek.operations, seek.threads, seek.batch_operations),
+            (5, 2, 100)
+        );
+    }
+
+    #[test]
+    fn what_concerns_the_database_cannot_stand_in_a_step() {
+        let text = "workload = \"write\"\nsteps = [{codec = \"lz4\"}]";
+        let test: Options = toml::from_str(text).expect("options");
+        let message = test
+            .settings(&Options::default(), 1.0)
+            .expect_err("codec")
+            .to_string();
+        assert!(message.contains("codec"), "{message}");
+        let message = Options::default()
+            .settings(&Options::default(), 1.0)
+            .expect_err("empty");
+        assert!(message.to_string().contains("workload"), "{message}");
+    }
+}

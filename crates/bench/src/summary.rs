@@ -1,0 +1,221 @@
+//! Medians over the rounds of a test, and how far the rounds lie apart.
+//!
+//! Rounds that failed or were cut short are counted and take no part in the medians. With an even number of rounds the
+//! median is the mean of the two in the middle.
+
+use crate::{Row, Status};
+
+/// The rounds of one operation of one test of one engine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// Medians of every number, each for itself; what is not a number is that of the first good round. When no round is
+    /// good, the first one.
+    pub row: Row,
+    /// Rounds that went well.
+    pub rounds: u64,
+    /// Rounds that did not.
+    pub failed: u64,
+    /// The slowest good round, in operations per second.
+    pub ops_per_sec_min: f64,
+    /// The fastest.
+    pub ops_per_sec_max: f64,
+}
+
+impl Summary {
+    /// The distance between the fastest and the slowest round, in percent of the median; 0 with fewer than two.
+    #[must_use]
+    pub fn spread_percent(&self) -> f64 {
+        if self.row.ops_per_sec <= 0.0 {
+            return 0.0;
+        }
+        (self.ops_per_sec_max - self.ops_per_sec_min) / self.row.ops_per_sec * 100.0
+    }
+
+    /// Groups rows by suite, engine, version, test, operation, threads, batch, sizes and sync mode, in the order in
+    /// which each group first appears.
+    ///
+    /// ```
+    /// use kingtide_bench::{Row, Summary};
+    ///
+    /// let round = |round, ops_per_sec| Row { round, ops_per_sec, ..Row::default() };
+    /// let all = Summary::of(&[round(1, 10.0), round(2, 30.0), round(3, 20.0)]);
+    /// assert_eq!(all.len(), 1);
+    /// assert_eq!(all[0].row.ops_per_sec, 20.0);
+    /// assert_eq!(all[0].spread_percent(), 100.0);
+    /// ```
+    #[must_use]
+    pub fn of(rows: &[Row]) -> Vec<Self> {
+        let mut groups: Vec<Vec<&Row>> = Vec::new();
+        for row in rows {
+            match groups.iter_mut().find(|group| is_same_test(group[0], row)) {
+                Some(group) => group.push(row),
+                None => groups.push(vec![row]),
+            }
+        }
+        groups.iter().map(|group| summarize(group)).collect()
+    }
+}
+
+fn is_same_test(left: &Row, right: &Row) -> bool {
+    let texts = |row: &Row| {
+        [
+            &row.suite,
+            &row.engine,
+            &row.engine_version,
+            &row.test_name,
+            &row.operation,
+            &row.workload,
+            &row.pattern,
+            &row.codec,
+            &row.sync_mode,
+        ]
+        .map(Clone::clone)
+    };
+    let numbers = |row: &Row| {
+        [
+            row.threads,
+            row.num_operations,
+            row.batch_size,
+            row.key_size,
+            row.value_size,
+            row.range_size,
+            u64::from(row.sync_enabled),
+        ]
+    };
+    numbers(left) == numbers(right) && texts(left) == texts(right)
+}
+
+fn summarize(group: &[&Row]) -> Summary {
+    let good: Vec<&Row> = group.iter().copied().filter(|row| row.is_ok()).collect();
+    let failed = (group.len() - good.len()) as u64;
+    let Some(first) = good.first() else {
+        return Summary {
+            row: group[0].clone(),
+            rounds: 0,
+            failed,
+            ops_per_sec_min: 0.0,
+            ops_per_sec_max: 0.0,
+        };
+    };
+    let mut row = (*first).clone();
+    for (field, of) in FIELDS {
+        *field(&mut row) = median(good.iter().map(|row| of(row)).collect());
+    }
+    row.round = 0;
+    row.status = Status::Ok;
+    let rates = || good.iter().map(|row| row.ops_per_sec);
+    Summary {
+        row,
+        rounds: good.len() as u64,
+        failed,
+        ops_per_sec_min: rates().fold(f64::INFINITY, f64::min),
+        ops_per_sec_max: rates().fold(0.0, f64::max),
+    }
+}
+
+/// The middle of `numbers`; 0 when there are none.
+pub(crate) fn median(mut numbers: Vec<f64>) -> f64 {
+    if numbers.is_empty() {
+        return 0.0;
+    }
+    numbers.sort_by(f64::total_cmp);
+    let middle = numbers.len() / 2;
+    if numbers.len() % 2 == 1 {
+        numbers[middle]
+    } else {
+        f64::midpoint(numbers[middle - 1], numbers[middle])
+    }
+}
+
+type Field = (fn(&mut Row) -> &mut f64, fn(&Row) -> f64);
+
+macro_rules! fields {
+    ($($name:ident),+ $(,)?) => {
+        &[$((|row| &mut row.$name, |row| row.$name)),+]
+    };
+}
+
+/// Every measured number.
+const FIELDS: &[Field] = fields![
+    ops_per_sec,
+    duration_sec,
+    avg_latency_us,
+    stddev_us,
+    cv_percent,
+    p50_us,
+    p95_us,
+    p99_us,
+    p99_9_us,
+    min_us,
+    max_us,
+    peak_rss_mb,
+    peak_vms_mb,
+    disk_read_mb,
+    disk_write_mb,
+    cpu_user_sec,
+    cpu_sys_sec,
+    cpu_percent,
+    db_size_mb,
+    db_size_settled_mb,
+    write_amp,
+    read_amp,
+    space_amp,
+    wall_sec,
+    settle_sec,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(engine: &str, round: u64, ops_per_sec: f64) -> Row {
+        Row {
+            engine: engine.into(),
+            round,
+            ops_per_sec,
+            p99_us: 1e6 / ops_per_sec,
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn the_median_of_even_counts_lies_between() {
+        assert!((median(vec![4.0, 1.0, 3.0, 2.0]) - 2.5).abs() < 1e-9);
+        assert!(median(Vec::new()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn engines_are_told_apart_and_failed_rounds_do_not_count() {
+        let broken = Row {
+            status: Status::Failed,
+            ..row("a", 3, 1e9)
+        };
+        let rows = [
+            row("a", 1, 10.0),
+            row("b", 1, 5.0),
+            row("a", 2, 20.0),
+            broken,
+        ];
+        let all = Summary::of(&rows);
+        assert_eq!(all.len(), 2);
+        assert_eq!((all[0].rounds, all[0].failed), (2, 1));
+        assert!((all[0].row.ops_per_sec - 15.0).abs() < 1e-9);
+        assert!((all[0].row.p99_us - 75_000.0).abs() < 1e-6);
+        assert!((all[0].ops_per_sec_max - 20.0).abs() < 1e-9);
+        assert_eq!(all[1].row.engine, "b");
+    }
+
+    #[test]
+    fn a_test_that_never_went_well_is_kept_as_such() {
+        let broken = Row {
+            status: Status::Partial,
+            error: "disk full".into(),
+            ..row("a", 1, 7.0)
+        };
+        let all = Summary::of(&[broken]);
+        assert_eq!((all[0].rounds, all[0].failed), (0, 1));
+        assert_eq!(all[0].row.status, Status::Partial);
+        assert_eq!(all[0].row.error, "disk full");
+        assert!(all[0].spread_percent().abs() < f64::EPSILON);
+    }
+}

@@ -1,0 +1,205 @@
+//! What one thread has counted, and the sum over threads.
+
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use super::timeline::Timeline;
+use crate::{BenchError, LatencyNanos, OperationKind, OperationReport, Result};
+
+// Three significant digits are kept, so a latency is off by 0.1 % at most.
+const HISTOGRAM_DIGITS: u8 = 3;
+// An hour; a slower call counts as this.
+pub(super) const LATENCY_NANOS_MAX: u64 = 3_600_000_000_000;
+
+/// The calls of one kind.
+struct KindTally {
+    kind: OperationKind,
+    histogram: Histogram<u64>,
+    in_calls: Duration,
+    operations: u64,
+}
+
+/// When a call was due and when it was begun.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CallStart {
+    pub(super) due: Instant,
+    pub(super) begun: Instant,
+}
+
+/// Counts, times and latencies.
+#[derive(Default)]
+pub(super) struct Tally {
+    kinds: Vec<KindTally>,
+    pub(super) bytes_written: u64,
+    pub(super) bytes_read: u64,
+    pub(super) missing: u64,
+    pub(super) wrong: u64,
+}
+
+impl Tally {
+    /// Enters a call of `operations` operations that has just ended; answers when that was and its latency.
+    pub(super) fn record(
+        &mut self,
+        kind: OperationKind,
+        operations: u64,
+        start: CallStart,
+    ) -> Result<(Instant, u64)> {
+        let now = Instant::now();
+        let nanos = nanos(now.saturating_duration_since(start.due));
+        let tally = self.kind(kind)?;
+        tally.in_calls += now.saturating_duration_since(start.begun);
+        tally.operations += operations;
+        tally.histogram.saturating_record(nanos);
+        Ok((now, nanos))
+    }
+
+    /// Enters a call that visited `entries` entries, each of which counts as a call of its own.
+    pub(super) fn record_each(
+        &mut self,
+        kind: OperationKind,
+        entries: u64,
+        elapsed: Duration,
+    ) -> Result<()> {
+        let tally = self.kind(kind)?;
+        tally.in_calls += elapsed;
+        tally.operations += entries;
+        if let Some(each) = nanos(elapsed).checked_div(entries) {
+            tally.histogram.saturating_record_n(each.max(1), entries);
+        }
+        Ok(())
+    }
+
+    fn kind(&mut self, kind: OperationKind) -> Result<&mut KindTally> {
+        let place = match self.kinds.iter().position(|tally| tally.kind == kind) {
+            Some(place) => place,
+            None => {
+                self.kinds.push(KindTally {
+                    kind,
+                    histogram: histogram()?,
+                    in_calls: Duration::ZERO,
+                    operations: 0,
+                });
+                self.kinds.len() - 1
+            }
+        };
+        Ok(&mut self.kinds[place])
+    }
+
+    pub(super) fn add(&mut self, other: &Self) -> Result<()> {
+        for theirs in &other.kinds {
+            let ours = self.kind(theirs.kind)?;
+            // Adding fails only for a histogram with other bounds, and all have the same.
+            let _ = ours.histogram.add(&theirs.histogram);
+            ours.in_calls += theirs.in_calls;
+            ours.operations += theirs.operations;
+        }
+        self.bytes_written += other.bytes_written;
+        self.bytes_read += other.bytes_read;
+        self.missing += other.missing;
+        self.wrong += other.wrong;
+        Ok(())
+    }
+
+    /// One report for each kind, and one for all when there are several. Times are averaged over `threads`.
+    pub(super) fn reports(&self, threads: usize, timeline: &Timeline) -> Vec<OperationReport> {
+        let report = |tally: &KindTally| OperationReport {
+            kind: tally.kind,
+            operations: tally.operations,
+            calls: tally.histogram.len(),
+            call_seconds: tally.in_calls.as_secs_f64() / threads.max(1) as f64,
+            latency: LatencyNanos::of(&tally.histogram),
+            timeline: timeline.points(tally.kind),
+        };
+        let mut reports: Vec<OperationReport> = self.kinds.iter().map(report).collect();
+        if self.kinds.len() > 1
+            && let Ok(histogram) = histogram()
+        {
+            let mut all = KindTally {
+                kind: OperationKind::All,
+                histogram,
+                in_calls: Duration::ZERO,
+                operations: 0,
+            };
+            for tally in &self.kinds {
+                let _ = all.histogram.add(&tally.histogram);
+                all.in_calls += tally.in_calls;
+                all.operations += tally.operations;
+            }
+            reports.push(report(&all));
+        }
+        reports
+    }
+}
+
+fn histogram() -> Result<Histogram<u64>> {
+    Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, HISTOGRAM_DIGITS)
+        .map_err(|source| BenchError::Settings(format!("histogram: {source}")))
+}
+
+fn nanos(elapsed: Duration) -> u64 {
+    u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(micros: u64) -> CallStart {
+        let begun = Instant::now() - Duration::from_micros(micros);
+        CallStart { due: begun, begun }
+    }
+
+    #[test]
+    fn kinds_are_added_up_over_threads() {
+        let mut total = Tally::default();
+        for _ in 0..2 {
+            let mut tally = Tally::default();
+            tally
+                .record(OperationKind::Put, 10, call(100))
+                .expect("bounds are good");
+            let each = Duration::from_micros(100);
+            tally
+                .record_each(OperationKind::Iter, 100, each)
+                .expect("bounds are good");
+            tally
+                .record_each(OperationKind::Iter, 0, each)
+                .expect("bounds are good");
+            tally.missing = 1;
+            total.add(&tally).expect("bounds are good");
+        }
+        let reports = total.reports(2, &Timeline::new(None));
+        let found: Vec<_> = reports
+            .iter()
+            .map(|report| (report.kind, report.operations, report.calls))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (OperationKind::Put, 20, 2),
+                (OperationKind::Iter, 200, 200),
+                (OperationKind::All, 220, 202),
+            ]
+        );
+        assert_eq!(total.missing, 2);
+        assert_eq!(reports[1].latency.p50, 1000);
+        assert!(reports[0].latency.min >= 100_000);
+        assert!((reports[1].call_seconds - 200e-6).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_late_call_is_slow_but_not_more_work() {
+        let now = Instant::now();
+        let start = CallStart {
+            due: now - Duration::from_secs(5),
+            begun: now,
+        };
+        let mut tally = Tally::default();
+        tally
+            .record(OperationKind::Get, 1, start)
+            .expect("bounds are good");
+        let reports = tally.reports(1, &Timeline::new(None));
+        assert!(reports[0].latency.max >= 4_990_000_000);
+        assert!(reports[0].call_seconds < 4.0);
+    }
+}

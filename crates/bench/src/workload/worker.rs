@@ -1,0 +1,176 @@
+//! One thread's part of a step.
+
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    chooser::Chooser,
+    plan::Plan,
+    tally::{CallStart, Tally},
+    timeline::{CurrentSecond, Timeline},
+};
+use crate::{Engine, OperationKind, Result, Session, Step};
+
+/// What the threads of a step share.
+pub(super) struct Shared {
+    /// Work that was taken.
+    pub(super) next: AtomicU64,
+    /// Set when a thread has failed.
+    pub(super) stop: AtomicBool,
+    pub(super) start: Instant,
+    pub(super) timeline: Timeline,
+}
+
+impl Shared {
+    pub(super) fn new(step: &Step) -> Self {
+        let start = Instant::now();
+        Self {
+            next: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            start,
+            timeline: Timeline::new(step.has_timeline.then_some(start)),
+        }
+    }
+}
+
+/// Begins calls at the rate asked for.
+struct Pacer {
+    /// Seconds from one operation of this thread to the next; 0 for as fast as it goes.
+    interval: f64,
+    due: Instant,
+}
+
+impl Pacer {
+    fn new(step: &Step, start: Instant) -> Self {
+        let rate = step.operations_per_second_max;
+        Self {
+            interval: if rate > 0.0 {
+                step.threads as f64 / rate
+            } else {
+                0.0
+            },
+            due: start,
+        }
+    }
+
+    /// Waits until a call of `operations` operations is due.
+    fn begin(&mut self, operations: u64) -> CallStart {
+        let now = Instant::now();
+        if self.interval <= 0.0 {
+            return CallStart {
+                due: now,
+                begun: now,
+            };
+        }
+        let due = self.due;
+        let wait = Duration::try_from_secs_f64(self.interval * operations as f64);
+        // A wait beyond the clock's range is as good as the longest that is not.
+        self.due += wait.unwrap_or(Duration::from_secs(1 << 30));
+        if due > now {
+            thread::sleep(due - now);
+        }
+        CallStart {
+            due,
+            begun: Instant::now(),
+        }
+    }
+}
+
+/// One thread of a step.
+pub(super) struct Worker<'a> {
+    pub(super) plan: &'a Plan<'a>,
+    pub(super) step: &'a Step,
+    pub(super) shared: &'a Shared,
+    session: Box<dyn Session + 'a>,
+    pub(super) chooser: Chooser,
+    pub(super) tally: Tally,
+    pacer: Pacer,
+    second: CurrentSecond,
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(
+        engine: &'a dyn Engine,
+        plan: &'a Plan<'a>,
+        step: &'a Step,
+        shared: &'a Shared,
+        number: u64,
+    ) -> Result<Self> {
+        let settings = plan.settings;
+        let purpose = step.workload as u64 + 1;
+        Ok(Self {
+            plan,
+            step,
+            shared,
+            session: engine.session()?,
+            chooser: Chooser::new(step, settings.keys, settings.seed, purpose << 40, number),
+            tally: Tally::default(),
+            pacer: Pacer::new(step, Instant::now()),
+            second: CurrentSecond::default(),
+        })
+    }
+
+    /// The next portion of the step, at most `size` long, that no thread has taken; `None` when the step is over.
+    pub(super) fn take(&self, total: u64, size: u64) -> Option<Range<u64>> {
+        // Relaxed, both: the counter and the flag publish nothing but themselves.
+        if self.shared.stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut total = total;
+        if self.step.seconds > 0.0 {
+            if self.shared.start.elapsed().as_secs_f64() >= self.step.seconds {
+                return None;
+            }
+            total = u64::MAX;
+        }
+        let start = self.shared.next.fetch_add(size, Ordering::Relaxed);
+        (start < total).then(|| start..total.min(start.saturating_add(size)))
+    }
+
+    /// Times one call that does `operations` operations.
+    pub(super) fn call<T>(
+        &mut self,
+        kind: OperationKind,
+        operations: u64,
+        call: impl FnOnce(&mut dyn Session) -> Result<T>,
+    ) -> Result<T> {
+        let start = self.pacer.begin(operations);
+        let answer = call(&mut *self.session)?;
+        let ended = self.tally.record(kind, operations, start)?;
+        self.shared
+            .timeline
+            .record(&mut self.second, kind, operations, ended);
+        Ok(answer)
+    }
+
+    /// A call that is not timed here.
+    pub(super) fn untimed<T>(
+        &mut self,
+        call: impl FnOnce(&mut dyn Session) -> Result<T>,
+    ) -> Result<T> {
+        call(&mut *self.session)
+    }
+
+    /// Ends the thread's part.
+    pub(super) fn finish(mut self) -> Tally {
+        self.shared.timeline.hand_over(&mut self.second);
+        self.tally
+    }
+
+    /// The version that a write at `position` of the step gives a key.
+    pub(super) fn version(&self, position: u64) -> u64 {
+        // Drawn keys come again at any time, others when all have been.
+        const DRAWN_VERSIONS: u64 = 1000;
+        if !self.plan.values.tells_versions() {
+            0
+        } else if self.step.pattern.visits_every_key() {
+            position / self.plan.settings.keys
+        } else {
+            position % DRAWN_VERSIONS
+        }
+    }
+}

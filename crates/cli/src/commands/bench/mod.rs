@@ -1,0 +1,297 @@
+//! `bench`: the front end of the benchmark. Every engine runs in a process of its own, in a directory of its own.
+
+mod compare;
+mod results;
+mod table;
+
+use std::{env, fs};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use kingtide_bench::{
+    BenchError, Event, MachineWatch, Row, Workload, busy_warnings,
+    suite::{Campaign, Observer, Options, Run, Suite},
+};
+
+use crate::{
+    args::{BenchAction, BenchArgs, BenchOptions, BenchSubject, Global},
+    failure::{Failure, Result},
+    output::Output,
+};
+
+use results::Results;
+
+const CHILD: &str = "bench-child";
+const SPIN: &str = "spin";
+
+pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Result<()> {
+    if let Some(BenchAction::Compare(compare)) = &args.action {
+        return compare::run(compare, output);
+    }
+    let suite = suite(args).map_err(usage)?;
+    let parent = global.db.clone().unwrap_or_else(env::temp_dir);
+    let directory = tempfile::Builder::new()
+        .prefix("kingtide-bench-")
+        .disable_cleanup(args.outputs.keep)
+        .tempdir_in(&parent)
+        .map_err(Failure::io(format!(
+            "make a directory in {}",
+            parent.display()
+        )))?;
+    let campaign = Campaign {
+        suite,
+        engines: engines(args),
+        rounds: args.rounds,
+        directory: directory.path().to_owned(),
+        keep: args.outputs.keep,
+        executable: env::current_exe().map_err(Failure::io("find this program's file"))?,
+        serve: CHILD.to_owned(),
+        spin: SPIN.to_owned(),
+    };
+    campaign.check().map_err(usage)?;
+    let results = Results::create(&args.outputs)?;
+    let machine = MachineWatch::start(&parent);
+    let mut progress = Progress::new(&campaign, results, output);
+    for warning in busy_warnings(&machine.info(), machine.busy_processors()) {
+        progress.output.note(&warning);
+    }
+    let outcome = campaign.run(&machine, &mut progress);
+    progress.bar.finish_and_clear();
+    let Progress {
+        results,
+        failures,
+        mut notes,
+        ..
+    } = progress;
+    notes.extend(busy_warnings(&machine.info(), machine.busy_processors()));
+    notes.push(format!("databases were in {}", directory.path().display()));
+    results.finish(&notes, output)?;
+    if args.outputs.keep {
+        output.note(&format!("databases kept in {}", directory.path().display()));
+    }
+    outcome.map_err(failed)?;
+    if failures.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Benchmark(failures.join("; ")))
+    }
+}
+
+fn usage(source: BenchError) -> Failure {
+    Failure::Usage(source.to_string(), "see `kingtide help bench`")
+}
+
+fn failed(source: BenchError) -> Failure {
+    match source {
+        BenchError::Io(doing, source) => Failure::Io(doing, source),
+        source => Failure::Benchmark(source.to_string()),
+    }
+}
+
+/// Each engine once, in the order named.
+fn engines(args: &BenchArgs) -> Vec<kingtide_bench::EngineChoice> {
+    let mut engines = Vec::new();
+    for engine in &args.engine {
+        if !engines.contains(engine) {
+            engines.push(engine.clone());
+        }
+    }
+    engines
+}
+
+/// The suite that is named, or one of a single test.
+fn suite(args: &BenchArgs) -> kingtide_bench::Result<Suite> {
+    let top = options(&args.options);
+    let mut suite = match (&args.suite, &args.subject) {
+        (Some(path), _) => {
+            let text = fs::read_to_string(path)
+                .map_err(|source| BenchError::Io(format!("read {}", path.display()), source))?;
+            Suite::parse(&text, &top, args.scale)?
+        }
+        (None, Some(BenchSubject::Suite(name))) => {
+            let missing = || BenchError::Settings(format!("there is no suite {name:?}"));
+            Suite::built_in(name, &top, args.scale).ok_or_else(missing)??
+        }
+        (None, subject) => {
+            let (name, workloads) = match subject {
+                Some(BenchSubject::Workload(workload)) => (workload.name(), with_data(*workload)),
+                Some(BenchSubject::All) => ("all", all_workloads()),
+                _ => (
+                    "default",
+                    vec![Workload::Write, Workload::Read, Workload::Iterate],
+                ),
+            };
+            Suite::of_one(name, &of_workloads(&workloads), &top)?
+        }
+    };
+    if let Some(text) = &args.only {
+        suite.retain(text);
+        if suite.tests.is_empty() {
+            let message = format!("no test of the suite has {text:?} in its name");
+            return Err(BenchError::Settings(message));
+        }
+    }
+    Ok(suite)
+}
+
+/// A workload, and in front of it what it needs to be there, which is reported too.
+fn with_data(workload: Workload) -> Vec<Workload> {
+    if workload.needs_data() {
+        vec![Workload::Write, workload]
+    } else {
+        vec![workload]
+    }
+}
+
+/// Every workload on one database, the one that leaves nothing last.
+fn all_workloads() -> Vec<Workload> {
+    let mut all = Workload::ALL.to_vec();
+    all.sort_by_key(|workload| *workload == Workload::Delete);
+    all
+}
+
+fn of_workloads(workloads: &[Workload]) -> Options {
+    let step = |workload: &Workload| Options {
+        workload: Some(*workload),
+        ..Options::default()
+    };
+    Options {
+        steps: Some(workloads.iter().map(step).collect()),
+        ..Options::default()
+    }
+}
+
+fn options(args: &BenchOptions) -> Options {
+    Options {
+        // A suite has steps of different lengths, so the number of keys must go with it.
+        keys: args.keys.or(args.operations),
+        operations: args.operations,
+        threads: args.threads,
+        batch: args.batch,
+        range: args.range,
+        key_bytes: args.key_bytes,
+        key_prefix_bytes: args.key_prefix_bytes,
+        value_bytes: args.value_bytes,
+        compression_ratio: args.compression_ratio,
+        pattern: args.pattern,
+        zipfian_exponent: args.zipfian_exponent,
+        read_share: args.read_share,
+        seconds: args.seconds,
+        rate: args.rate,
+        timeline: args.timeline.then_some(true),
+        families: args.families,
+        sync: args.sync,
+        sync_interval: args.sync_interval,
+        cache: args.cache,
+        memtable: args.memtable,
+        codec: args.codec,
+        bloom_bits: args.bloom_bits,
+        block_index: args.no_block_index.then_some(false),
+        background_jobs: args.background_jobs,
+        seed: args.seed,
+        ..Options::default()
+    }
+}
+
+/// Shows how far it is, and keeps what comes out.
+struct Progress<'a> {
+    output: &'a mut Output,
+    bar: ProgressBar,
+    results: Results,
+    failures: Vec<String>,
+    notes: Vec<String>,
+    runs: usize,
+    run: usize,
+}
+
+impl<'a> Progress<'a> {
+    fn new(campaign: &Campaign, results: Results, output: &'a mut Output) -> Self {
+        let bar = output.progress(Some(1));
+        if let Ok(style) = ProgressStyle::with_template(
+            "{msg} {wide_bar} {human_pos}/{human_len} {per_sec} {elapsed}",
+        ) {
+            bar.set_style(style);
+        }
+        let rounds = usize::try_from(campaign.rounds).unwrap_or(usize::MAX);
+        Self {
+            output,
+            bar,
+            results,
+            failures: Vec::new(),
+            notes: Vec::new(),
+            runs: campaign
+                .suite
+                .tests
+                .len()
+                .saturating_mul(rounds)
+                .saturating_mul(campaign.engines.len()),
+            run: 0,
+        }
+    }
+}
+
+impl Observer for Progress<'_> {
+    fn begin(&mut self, run: &Run<'_>) {
+        self.run += 1;
+        self.bar.reset();
+        self.bar.set_message(format!(
+            "[{}/{}] {}: {}",
+            self.run, self.runs, run.engine.label, run.test.name
+        ));
+    }
+
+    fn event(&mut self, run: &Run<'_>, event: &Event) {
+        match event {
+            Event::Begin { number } => {
+                let step = &run.test.settings.steps[*number];
+                self.bar.reset();
+                self.bar.set_length(step.operations);
+                self.bar.set_message(format!(
+                    "[{}/{}] {}: {}: {}",
+                    self.run,
+                    self.runs,
+                    run.engine.label,
+                    run.test.name,
+                    step.workload.name()
+                ));
+            }
+            Event::Progress { done } => self.bar.set_position(*done),
+            Event::Settling => self.bar.set_message(format!(
+                "[{}/{}] {}: {}: settling",
+                self.run, self.runs, run.engine.label, run.test.name
+            )),
+            Event::Opened { .. } | Event::Step(_) => {}
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        if !self.notes.iter().any(|note| note == text) {
+            self.notes.push(text.to_owned());
+        }
+    }
+
+    fn rows(&mut self, run: &Run<'_>, rows: &[Row]) -> kingtide_bench::Result<()> {
+        for row in rows.iter().filter(|row| !row.is_ok()) {
+            let failure = format!("{}: {}: {}", run.engine, run.test.name, row.error);
+            if !self.failures.contains(&failure) {
+                self.failures.push(failure);
+            }
+        }
+        let (results, output) = (&mut self.results, &mut *self.output);
+        self.bar.suspend(|| results.add(rows, output))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workload_brings_what_it_reads() {
+        assert_eq!(
+            with_data(Workload::Range),
+            [Workload::Write, Workload::Range]
+        );
+        assert_eq!(with_data(Workload::Write), [Workload::Write]);
+        assert_eq!(all_workloads().last(), Some(&Workload::Delete));
+    }
+}

@@ -1,0 +1,181 @@
+//! Results as tables for people.
+
+use kingtide_bench::{Row, Status, Summary};
+
+use crate::{commands::inspect::new_table, text::size};
+
+const MIB: f64 = (1 << 20) as f64;
+
+/// One line for each operation of each test and engine, medians over the rounds; then what went wrong.
+pub(super) fn results(summaries: &[Summary]) -> String {
+    let mut table = new_table(&[
+        "test",
+        "operation",
+        "engine",
+        "ops/s",
+        "spread",
+        "p50",
+        "p99",
+        "p99.9",
+        "max",
+        "wall",
+        "settle",
+        "cpu",
+        "memory",
+        "written",
+        "on disk",
+        "w-amp",
+    ]);
+    let mut failures = String::new();
+    for summary in summaries {
+        let row = &summary.row;
+        if summary.rounds > 0 {
+            table.add_row(line(summary));
+        }
+        if !row.is_ok() || summary.failed > 0 {
+            let status = if row.is_ok() {
+                Status::Failed
+            } else {
+                row.status
+            };
+            failures.push_str(&format!(
+                "{}: {} {}: {} in {} of {} rounds{}\n",
+                row.engine,
+                row.test_name,
+                row.operation,
+                status.name(),
+                summary.failed,
+                summary.rounds + summary.failed,
+                reason(row)
+            ));
+        }
+    }
+    format!("{table}\n{}{failures}", versions(summaries))
+}
+
+fn reason(row: &Row) -> String {
+    let mut text = String::new();
+    if row.status == Status::Partial {
+        text.push_str(&format!(
+            ", {} operations were done before",
+            count(row.operations_done as f64)
+        ));
+    }
+    if !row.error.is_empty() {
+        text.push_str(": ");
+        text.push_str(&row.error);
+    }
+    text
+}
+
+/// Each engine's version.
+fn versions(summaries: &[Summary]) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for summary in summaries {
+        let line = format!("{}: {}\n", summary.row.engine, summary.row.engine_version);
+        if !summary.row.engine_version.is_empty() && !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines.concat()
+}
+
+fn line(summary: &Summary) -> Vec<String> {
+    let row = &summary.row;
+    let operation = match (row.workload.as_str(), row.pattern.as_str()) {
+        (_, "random") | ("iterate" | "missing", _) => row.operation.clone(),
+        (_, pattern) => format!("{} {pattern}", row.operation),
+    };
+    let spread = if summary.rounds > 1 {
+        format!("{:.0} %", summary.spread_percent())
+    } else {
+        String::new()
+    };
+    let bytes = |mebibytes: f64| size((mebibytes * MIB) as u64);
+    vec![
+        row.test_name.clone(),
+        if row.workload == "missing" {
+            format!("{operation} missing")
+        } else {
+            operation
+        },
+        row.engine.clone(),
+        count(row.ops_per_sec),
+        spread,
+        duration(row.p50_us),
+        duration(row.p99_us),
+        duration(row.p99_9_us),
+        duration(row.max_us),
+        format!("{:.2} s", row.wall_sec),
+        format!("{:.2} s", row.settle_sec),
+        format!("{:.1}+{:.1} s", row.cpu_user_sec, row.cpu_sys_sec),
+        bytes(row.peak_rss_mb),
+        bytes(row.disk_write_mb),
+        bytes(row.db_size_mb),
+        format!("{:.2}", row.write_amp),
+    ]
+}
+
+/// A rate, with separators so that it can be read at a glance.
+pub(super) fn count(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Microseconds in the unit that keeps the number short.
+pub(super) fn duration(micros: f64) -> String {
+    if micros < 10.0 {
+        format!("{micros:.2} \u{b5}s")
+    } else if micros < 1e3 {
+        format!("{micros:.0} \u{b5}s")
+    } else if micros < 1e6 {
+        format!("{:.1} ms", micros / 1e3)
+    } else {
+        format!("{:.2} s", micros / 1e6)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!(count(0.0), "0");
+        assert_eq!(count(999.4), "999");
+        assert_eq!(count(1_234_567.0), "1,234,567");
+        assert_eq!(duration(1.5), "1.50 \u{b5}s");
+        assert_eq!(duration(2_500.0), "2.5 ms");
+        assert_eq!(duration(2_500_000.0), "2.50 s");
+    }
+
+    #[test]
+    fn failures_stand_below_the_table() {
+        let good = Row {
+            engine: "kingtide".into(),
+            test_name: "t".into(),
+            operation: "PUT".into(),
+            ops_per_sec: 12345.0,
+            engine_version: "1.0".into(),
+            ..Row::default()
+        };
+        let bad = Row {
+            engine: "rocksdb".into(),
+            status: Status::Partial,
+            error: "device full".into(),
+            operations_done: 5000,
+            ..good.clone()
+        };
+        let text = results(&Summary::of(&[good, bad]));
+        assert!(text.contains("12,345"), "{text}");
+        assert!(text.contains("rocksdb: t PUT: partial in 1 of 1 rounds, 5,000 operations were done before: device full"), "{text}");
+        assert!(text.contains("kingtide: 1.0"), "{text}");
+    }
+}

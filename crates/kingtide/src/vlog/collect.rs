@@ -1,0 +1,123 @@
+//! Does what was chosen for the value files of a family: merges that uncover dead values, and tables that are written
+//! once more because they point to a file that is to be emptied.
+//!
+//! One step is one merge; merges that the policy wants come in between. The caller holds the merges of the family.
+
+use std::sync::Arc;
+
+use kingtide_base::FileId;
+use kingtide_policy::{ValueWork, pick_value_work};
+
+use super::survey::{bounds_of, shape_of};
+use crate::{
+    compaction::run::{MergeOutcome::Merged, Wanted, merge_once},
+    engine::Engine,
+    error::Result,
+    family::Family,
+};
+
+/// True when there is something to do about the value files of `family`.
+pub(crate) fn wants_collection(engine: &Engine, family: &Family) -> bool {
+    !engine.options.read_only && !family.is_dropped() && !choose(engine, family).is_none()
+}
+
+fn choose(engine: &Engine, family: &Family) -> ValueWork {
+    let bounds = bounds_of(family);
+    if bounds.live_ratio_min <= 0.0 {
+        return ValueWork::default();
+    }
+    pick_value_work(&shape_of(engine, family), bounds)
+}
+
+/// Brings the live share of the family's value files back over its bound, merge by merge, until `is_stopped`. To be called
+/// by a holder of the family's merges.
+///
+/// # Errors
+/// What the files and the manifest answer; the tree is as after the last merge.
+pub(crate) fn collect(
+    engine: &Engine,
+    family: &Arc<Family>,
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<()> {
+    let merge = |wanted, is_cancelled: &dyn Fn() -> bool| {
+        merge_once(engine, family, wanted, is_cancelled).map(|outcome| outcome == Merged)
+    };
+    // Flushes bring new hidden values all the time: once is enough, so that the rest is not put off for ever.
+    let mut may_uncover = true;
+    loop {
+        while merge(Wanted::MostUrgent, is_stopped)? {}
+        if is_stopped() || family.is_dropped() {
+            return Ok(());
+        }
+        let work = choose(engine, family);
+        family.set_emptied(work.empty.clone());
+        if work.is_none() {
+            return Ok(());
+        }
+        let next = match next_table(family, &work) {
+            _ if work.uncover && may_uncover => Next::All,
+            next => next,
+        };
+        match next {
+            Next::Rewrite(table) => {
+                if !merge(Wanted::Rewrite(table), is_stopped)? {
+                    return Ok(());
+                }
+            }
+            Next::All if may_uncover => {
+                may_uncover = false;
+                let most = level_one(family) + family.options().l1_file_count_trigger;
+                // Given up when flushes fill level 1 beside it: readers would have to look at too many tables.
+                merge(Wanted::All, &|| is_stopped() || level_one(family) >= most)?;
+            }
+            Next::All | Next::None => return Ok(()),
+        }
+    }
+}
+
+/// Tables on level 1.
+fn level_one(family: &Family) -> usize {
+    let current = family.load();
+    let level = current.version.level(1);
+    level.map_or(0, |level| level.tables().len())
+}
+
+enum Next {
+    /// This table, where it is.
+    Rewrite(FileId),
+    /// All tables, to the bottom.
+    All,
+    /// None.
+    None,
+}
+
+/// The table that is written next: the one that holds back most for each byte of its own.
+fn next_table(family: &Family, work: &ValueWork) -> Next {
+    let current = family.load();
+    let mut best: Option<(f64, FileId)> = None;
+    let mut is_on_level_one = false;
+    for (level, table) in current.version.tables() {
+        let held_back: u64 = table
+            .value_files
+            .iter()
+            .filter(|used| work.empty.contains(&used.file))
+            .map(|used| used.bytes)
+            .sum();
+        if held_back == 0 {
+            continue;
+        }
+        if level == 1 {
+            is_on_level_one = true;
+            continue;
+        }
+        let gain = held_back as f64 / table.file_bytes.max(1) as f64;
+        if best.is_none_or(|(most, _)| gain > most) {
+            best = Some((gain, table.file));
+        }
+    }
+    match best {
+        Some((_, table)) => Next::Rewrite(table),
+        None if is_on_level_one => Next::All,
+        None => Next::None,
+    }
+}

@@ -1,0 +1,249 @@
+//! The value log: what merges leave alone, and how dead values give their room back.
+
+use std::{fs, path::Path};
+
+use kingtide::{
+    ColumnFamily, Compression, Db, FamilyOptions, IterOptions, Options, SyncMode, ValueStats,
+};
+use kingtide_testkit::Random;
+
+const VALUE_BYTES: usize = 4096;
+const WRITE_BUFFER_BYTES: usize = 256 << 10;
+
+/// Small memtables, no compression, no syncs.
+fn settings() -> FamilyOptions {
+    FamilyOptions {
+        write_buffer_bytes: WRITE_BUFFER_BYTES,
+        compression: Compression::None,
+        sync: SyncMode::None,
+        disk_free_bytes_min: 0,
+        ..FamilyOptions::default()
+    }
+}
+
+fn open(path: &Path) -> Db {
+    Db::open(path, Options::default()).expect("the database opens")
+}
+
+fn key(number: usize) -> Vec<u8> {
+    format!("key {number:06}").into_bytes()
+}
+
+/// The value of a key after so many writes of it.
+fn value(number: usize, writes: u64) -> Vec<u8> {
+    Random::new(number as u64 * 1_000_003 + writes).bytes(VALUE_BYTES)
+}
+
+fn put(db: &Db, family: &ColumnFamily, number: usize, writes: u64) {
+    db.put(family, &key(number), &value(number, writes))
+        .expect("a put");
+}
+
+fn bytes_in(path: &Path, folder: &str) -> u64 {
+    fs::read_dir(path.join(folder))
+        .expect("it is there")
+        .map(|entry| entry.expect("readable").metadata().expect("there").len())
+        .sum()
+}
+
+fn values_of(db: &Db, family: &ColumnFamily) -> ValueStats {
+    db.family_stats(family).expect("open").values
+}
+
+/// Everything that is in memory goes to tables, and all that is due is done.
+fn settle(db: &Db, family: &ColumnFamily) {
+    db.flush(family).expect("a flush");
+    db.wait_idle().expect("background work goes well");
+}
+
+/// Goal: a live set that is overwritten again and again takes at most twice its bytes. Method: random keys, ten times as
+/// many writes as keys; the folders are measured again and again, and every value read at the end and after a reopen.
+#[test]
+fn overwritten_values_take_at_most_twice_the_live_bytes() {
+    const KEYS: usize = 500;
+    let directory = tempfile::tempdir().expect("a directory");
+    let db = open(directory.path());
+    let family = db.create_family("f", settings()).expect("a new name");
+    let mut writes = vec![0_u64; KEYS];
+    for number in 0..KEYS {
+        put(&db, &family, number, 0);
+    }
+    let live = (KEYS * VALUE_BYTES) as u64;
+    let mut random = Random::new(4);
+    for round in 0..20 {
+        for _ in 0..KEYS / 2 {
+            let number = random.below(KEYS);
+            writes[number] += 1;
+            put(&db, &family, number, writes[number]);
+        }
+        settle(&db, &family);
+        let bytes = bytes_in(directory.path(), "vlog") + bytes_in(directory.path(), "klog");
+        assert!(bytes <= 2 * live, "round {round}: {bytes} for {live}");
+    }
+    let stats = values_of(&db, &family);
+    assert!(stats.live_ratio() >= 0.5, "{stats:?}");
+    assert!(stats.copied_bytes > 0, "{stats:?}");
+    // Copying stays in proportion: less than one byte for each that was written.
+    let written = (KEYS + writes.iter().sum::<u64>() as usize) * VALUE_BYTES;
+    assert!(stats.copied_bytes < written as u64, "{stats:?}");
+    let check = |db: &Db, family: &ColumnFamily| {
+        for (number, writes) in writes.iter().enumerate() {
+            let found = db.get(family, &key(number)).expect("readable");
+            assert_eq!(found.expect("there"), value(number, *writes));
+        }
+        let report = db.verify(&mut |_, _| ()).expect("open");
+        assert!(report.damages.is_empty(), "{report:?}");
+    };
+    check(&db, &family);
+    db.close().expect("closes");
+    let db = open(directory.path());
+    let family = db.family("f").expect("it was made");
+    check(&db, &family);
+    db.close().expect("closes");
+}
+
+/// Goal: merges carry pointers and not values. Method: distinct keys in random order, merged to the bottom five times, so
+/// that nothing dies; merges write far less than flushes did.
+#[test]
+fn merges_do_not_write_long_values_again() {
+    const ROUNDS: usize = 5;
+    const KEYS: usize = 200;
+    let directory = tempfile::tempdir().expect("a directory");
+    let db = open(directory.path());
+    let family = db.create_family("f", settings()).expect("a new name");
+    for round in 0..ROUNDS {
+        for number in 0..KEYS {
+            put(&db, &family, number * ROUNDS + round, 0);
+        }
+        db.compact(&family).expect("a merge");
+    }
+    db.wait_idle().expect("background work goes well");
+    let stats = db.family_stats(&family).expect("open");
+    let values = (ROUNDS * KEYS * VALUE_BYTES) as u64;
+    assert!(stats.merges >= ROUNDS as u64, "{stats:?}");
+    assert!(stats.flush_bytes_written >= values, "{stats:?}");
+    assert_eq!(stats.values.copied_bytes, 0);
+    // Not a hundredth of the values for each of the merges.
+    let allowed = stats.merges * values / 100;
+    assert!(stats.merge_bytes_written < allowed, "{stats:?}");
+    db.close().expect("closes");
+}
+
+/// Goal: deleted values vanish from an idle database, however few they are. Method: fifty long values, deleted one by one
+/// or all at once; nothing else asks for a merge.
+#[test]
+fn deleted_values_vanish_when_the_database_is_idle() {
+    for in_one in [false, true] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let db = open(directory.path());
+        let family = db.create_family("f", settings()).expect("a new name");
+        for number in 0..50 {
+            put(&db, &family, number, 0);
+        }
+        db.flush(&family).expect("a flush");
+        assert!(bytes_in(directory.path(), "vlog") >= 50 * VALUE_BYTES as u64);
+        if in_one {
+            db.delete_range(&family, &key(0), &key(50))
+                .expect("a range delete");
+        } else {
+            for number in 0..50 {
+                db.delete(&family, &key(number)).expect("a delete");
+            }
+        }
+        db.wait_idle().expect("background work goes well");
+        assert_eq!(bytes_in(directory.path(), "vlog"), 0);
+        assert_eq!(values_of(&db, &family), ValueStats::default());
+        db.close().expect("closes");
+    }
+}
+
+/// Goal: collection takes nothing from readers. Method: an iterator, a snapshot and a checkpoint from before; they read
+/// what was there then, and when they are gone the room is given back.
+#[test]
+fn readers_keep_the_values_that_they_see() {
+    const KEYS: usize = 200;
+    let directory = tempfile::tempdir().expect("a directory");
+    let copy = tempfile::tempdir().expect("a directory");
+    let db = open(directory.path());
+    let family = db.create_family("f", settings()).expect("a new name");
+    for number in 0..KEYS {
+        put(&db, &family, number, 0);
+    }
+    settle(&db, &family);
+    let mut iter = db.iter(&family, IterOptions::default()).expect("open");
+    db.checkpoint(copy.path().join("copy"))
+        .expect("a checkpoint");
+    let overwrite = |writes| {
+        for number in 0..KEYS {
+            put(&db, &family, number, writes);
+        }
+        settle(&db, &family);
+    };
+    overwrite(1);
+    overwrite(2);
+    let live = (KEYS * VALUE_BYTES) as u64;
+    assert!(bytes_in(directory.path(), "vlog") >= 2 * live);
+    let mut count = 0;
+    assert!(iter.seek_to_first().expect("readable"));
+    loop {
+        assert_eq!(iter.value().expect("readable"), value(count, 0));
+        count += 1;
+        if !iter.next().expect("readable") {
+            break;
+        }
+    }
+    assert_eq!(count, KEYS);
+    drop(iter);
+    settle(&db, &family);
+    let bytes = bytes_in(directory.path(), "vlog");
+    assert!(bytes <= 2 * live, "{bytes}");
+    db.close().expect("closes");
+    let db = open(&copy.path().join("copy"));
+    let family = db.family("f").expect("it was copied");
+    for number in 0..KEYS {
+        let found = db.get(&family, &key(number)).expect("readable");
+        assert_eq!(found.expect("there"), value(number, 0));
+    }
+    db.close().expect("closes");
+}
+
+/// Goal: collection can be switched off and on. Method: half of all values die; with 0 nothing is copied, with the default
+/// the files are emptied as soon as the setting changes.
+#[test]
+fn the_bound_is_a_setting() {
+    const KEYS: usize = 300;
+    let directory = tempfile::tempdir().expect("a directory");
+    let db = open(directory.path());
+    let off = FamilyOptions {
+        value_live_ratio_min: 0.0,
+        ..settings()
+    };
+    let family = db.create_family("f", off).expect("a new name");
+    for writes in 0..3 {
+        for number in 0..KEYS {
+            // Every tenth is written once, and keeps the files of the first round.
+            if writes == 0 || number % 10 != 0 {
+                put(&db, &family, number, writes);
+            }
+        }
+        db.flush(&family).expect("a flush");
+    }
+    db.compact(&family).expect("a merge");
+    db.wait_idle().expect("background work goes well");
+    let before = values_of(&db, &family);
+    assert_eq!(before.copied_bytes, 0);
+    db.update_family_options(&family, settings(), true)
+        .expect("it can be changed");
+    db.wait_idle().expect("background work goes well");
+    let after = values_of(&db, &family);
+    assert!(after.live_ratio() >= before.live_ratio());
+    for wrong in [-0.1, 0.91, f64::NAN] {
+        let options = FamilyOptions {
+            value_live_ratio_min: wrong,
+            ..settings()
+        };
+        let refused = db.update_family_options(&family, options, false);
+        assert!(refused.is_err(), "{wrong}");
+    }
+    db.close().expect("closes");
+}

@@ -1,0 +1,308 @@
+//! The commands: seeds spread over cores, progress, plans of failures.
+
+use std::{
+    fs,
+    io::{self, Write},
+    num::NonZero,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use kingtide_testkit::{Checked, Violation, runner};
+
+use kingtide_sim::{
+    clients::Cuts,
+    plan::{Plan, Scenario, level_of},
+    reduce::reduce,
+    simulation,
+    tally::SimTally,
+    zoo,
+};
+
+use super::{Arguments, Command, Kind};
+
+/// Transactions of a history that correspond to one operation of other scenarios.
+const TRANSACTIONS_PER_OPERATION: u64 = 2;
+
+/// Runs what the arguments ask for.
+pub fn run(arguments: Arguments) -> ExitCode {
+    let jobs = arguments
+        .jobs
+        .unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
+    let outcome = match arguments.command {
+        Command::Run {
+            seed,
+            seeds,
+            operations,
+            scenario,
+            cuts,
+            seconds,
+            once,
+            ledger,
+        } => {
+            let campaign = Campaign {
+                name: "run",
+                first_seed: seed,
+                seeds,
+                plan_of: Box::new(move |seed| plan_of(scenario, seed, operations)),
+                cuts_max: cuts,
+                until: seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds)),
+                once,
+            };
+            match ledger {
+                None => campaign.run(jobs),
+                Some(file) => with_ledger(campaign, &file, jobs),
+            }
+        }
+        Command::Replay { file } => read_plan(&file).map(|plan| replay(&plan)),
+        Command::Reduce { file, output } => read_plan(&file).and_then(|plan| {
+            let output = output.unwrap_or_else(|| file.with_extension("small.plan"));
+            reduce_plan(&plan, &output)
+        }),
+        Command::Crash {
+            at,
+            seed,
+            operations,
+        } => crash(&at, seed, operations),
+        Command::Zoo { filter, violations } => Ok(zoo::run(&filter, violations)),
+        Command::History {
+            level,
+            seed,
+            seeds,
+            transactions,
+        } => level_of(&level).map(|level| {
+            let plan_of = move |seed| Plan::new(Scenario::History(level), seed, transactions);
+            let campaign = Campaign {
+                name: "history",
+                first_seed: seed,
+                seeds,
+                plan_of: Box::new(plan_of),
+                cuts_max: None,
+                until: None,
+                once: false,
+            };
+            campaign.run_checked(jobs).map(drop)
+        }),
+    };
+    exit_code(outcome)
+}
+
+fn exit_code(outcome: Answer) -> ExitCode {
+    match outcome {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(violation)) => {
+            say(&format!("VIOLATION: {violation}"));
+            ExitCode::FAILURE
+        }
+        Err(message) => {
+            say(&format!("error: {message}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The outer error is wrong use.
+type Answer = Result<Checked, String>;
+
+fn plan_of(kind: Kind, seed: u64, operations: u64) -> Plan {
+    let transactions = operations * TRANSACTIONS_PER_OPERATION;
+    match kind {
+        Kind::Model => Plan::new(Scenario::Model, seed, operations),
+        Kind::Clients => Plan::new(Scenario::Clients, seed, operations),
+        Kind::History => Plan::new(Scenario::History(None), seed, transactions),
+        Kind::All => match seed % 8 {
+            0 => Plan::new(Scenario::History(None), seed, transactions),
+            1..=3 => Plan::new(Scenario::Model, seed, operations),
+            _ => Plan::new(Scenario::Clients, seed, operations),
+        },
+    }
+}
+
+/// Many plans, one for each seed.
+struct Campaign {
+    name: &'static str,
+    first_seed: u64,
+    seeds: u64,
+    plan_of: Box<dyn Fn(u64) -> Plan + Sync>,
+    cuts_max: Option<u64>,
+    until: Option<Instant>,
+    once: bool,
+}
+
+impl Campaign {
+    fn run(self, jobs: usize) -> Answer {
+        Ok(self.run_checked(jobs).map(drop))
+    }
+
+    fn run_checked(&self, jobs: usize) -> Checked<SimTally> {
+        let bar = progress_bar(self.name, self.seeds);
+        let cuts = AtomicU64::new(0);
+        let item = |number: u64| {
+            let is_late = self.until.is_some_and(|until| Instant::now() >= until);
+            let is_enough = self
+                .cuts_max
+                .is_some_and(|most| cuts.load(Ordering::Relaxed) >= most);
+            if is_late || is_enough {
+                return Ok(SimTally::default());
+            }
+            let plan = (self.plan_of)(self.first_seed + number);
+            let tally = checked_plan(&plan, self.once)?;
+            cuts.fetch_add(tally.cuts, Ordering::Relaxed);
+            Ok(tally)
+        };
+        let stuck = |numbers: &[u64]| {
+            say(&format!(
+                "VIOLATION: stuck in seeds {numbers:?} (counted from the first)"
+            ));
+            std::process::exit(1);
+        };
+        let report = runner::run(
+            self.seeds,
+            jobs,
+            &item,
+            &mut |ended| bar.set_position(ended),
+            &stuck,
+        );
+        bar.finish_and_clear();
+        say(&format!(
+            "{}: {}, {} violations",
+            self.name,
+            report.tally,
+            report.violations.len()
+        ));
+        report.into_checked()
+    }
+}
+
+/// Runs a plan; when it fails, writes it to a file.
+fn checked_plan(plan: &Plan, once: bool) -> Checked<SimTally> {
+    let outcome = if once {
+        simulation::run(plan, Cuts::Drawn).outcome
+    } else {
+        simulation::run_twice(plan, Cuts::Drawn)
+    };
+    outcome.map_err(|violation| {
+        let name = PathBuf::from(format!("kingtide-sim-seed-{}.plan", plan.seed));
+        let place = match fs::write(&name, plan.to_string()) {
+            Ok(()) => format!(
+                "replay: cargo sim replay {0}; make it small: cargo sim reduce {0}",
+                name.display()
+            ),
+            Err(error) => format!("the plan cannot be written ({error}):\n{plan}"),
+        };
+        violation.within(format!("{}, seed {} ({place})", plan.scenario, plan.seed))
+    })
+}
+
+fn replay(plan: &Plan) -> Checked {
+    let ran = simulation::run(plan, Cuts::Drawn);
+    say(&format!("trace {:016x}", ran.trace));
+    let tally = ran.outcome?;
+    say(&format!("replay: {tally}, 0 violations"));
+    Ok(())
+}
+
+fn read_plan(file: &Path) -> Result<Plan, String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    text.parse()
+        .map_err(|error| format!("{}: {error}", file.display()))
+}
+
+fn reduce_plan(plan: &Plan, output: &Path) -> Answer {
+    if matches!(plan.scenario, Scenario::History(_)) {
+        return Err("histories cannot be reduced: their clients choose as they go".to_owned());
+    }
+    let Err(violation) = simulation::run(plan, Cuts::Drawn).outcome else {
+        return Err("the plan does not fail: there is nothing to reduce".to_owned());
+    };
+    say(&format!("the plan fails: {violation}"));
+    let bar = progress_bar("reduce", plan.kept_count());
+    let fails = |plan: &Plan| simulation::run(plan, Cuts::Drawn).outcome.is_err();
+    let small = reduce(plan, &fails, &mut |left| {
+        bar.set_position(plan.kept_count().saturating_sub(left));
+    });
+    bar.finish_and_clear();
+    fs::write(output, small.to_string())
+        .map_err(|error| format!("{}: {error}", output.display()))?;
+    say(&format!(
+        "{} of {} operations are left: {}",
+        small.kept_count(),
+        plan.kept_count(),
+        output.display()
+    ));
+    Ok(replay(&small))
+}
+
+fn crash(at: &str, seed: u64, operations: u64) -> Answer {
+    let number = |text: &str| {
+        text.parse::<u64>()
+            .map_err(|_| format!("--at wants `all`, a call or a range of calls, not {text:?}"))
+    };
+    let (first, last) = match at.split_once('-') {
+        _ if at == "all" => (0, u64::MAX),
+        Some((from, to)) => (number(from)?, number(to)?),
+        None => (number(at)?, number(at)?),
+    };
+    let plan = Plan::new(Scenario::Clients, seed, operations);
+    Ok(simulation::run(&plan, Cuts::Each(first, last))
+        .outcome
+        .map(|tally| {
+            say(&format!(
+                "crash: {} calls, {tally}, 0 violations",
+                tally.calls
+            ));
+        })
+        .map_err(|violation| Violation::within(violation, format!("seed {seed}"))))
+}
+
+/// Goes on after the last seed of the ledger and adds a line for this campaign.
+fn with_ledger(mut campaign: Campaign, file: &Path, jobs: usize) -> Answer {
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            "first_seed,seeds,operations,commits,transactions,power_cuts,images,recovery_cuts,violations\n".to_owned()
+        }
+        Err(error) => return Err(format!("{}: {error}", file.display())),
+    };
+    let ends = text.lines().skip(1).filter_map(|line| {
+        let mut cells = line.split(',');
+        let first: u64 = cells.next()?.parse().ok()?;
+        let seeds: u64 = cells.next()?.parse().ok()?;
+        Some(first + seeds)
+    });
+    campaign.first_seed = ends.max().unwrap_or(campaign.first_seed);
+    let outcome = campaign.run_checked(jobs);
+    let (tally, violations) = match &outcome {
+        Ok(tally) => (*tally, 0),
+        Err(_) => (SimTally::default(), 1),
+    };
+    // Seeds are begun in order, so those that were run are the first ones.
+    let line = format!(
+        "{},{},{},{},{},{},{},{},{violations}\n",
+        campaign.first_seed,
+        tally.runs,
+        tally.operations,
+        tally.commits,
+        tally.transactions,
+        tally.cuts,
+        tally.images,
+        tally.recovery_cuts,
+    );
+    fs::write(file, text + &line).map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(outcome.map(drop))
+}
+
+fn progress_bar(name: &'static str, count: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{prefix} {bar:40} {pos}/{len} {elapsed} (eta {eta})")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(count).with_style(style).with_prefix(name)
+}
+
+/// A line for the terminal or the log. A closed standard output does not change what the exit code says.
+fn say(line: &str) {
+    let _ = writeln!(io::stdout(), "{line}");
+}

@@ -1,0 +1,129 @@
+//! `kingtide-sim`: the real engine, with all its background threads, in an order of threads that follows from a seed.
+//!
+//! Simulations need a build with `--cfg simulated`; `cargo sim` makes and runs one.
+
+#[cfg(simulated)]
+mod commands;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+#[derive(Parser)]
+#[command(
+    name = "kingtide-sim",
+    about = "Runs the real engine on simulated threads, and shows that it keeps its promises",
+    after_help = "A violation is written to a plan file; `replay` shows it again and `reduce` makes it small.\n\
+                  Exit codes: 0 no violation, 1 a violation, 2 wrong use."
+)]
+struct Arguments {
+    /// Simulations at the same time [default: one per core]
+    #[arg(long, global = true)]
+    jobs: Option<usize>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// Seeds take turns between the others
+    All,
+    /// One client, compared with the model after every operation
+    Model,
+    /// Several clients and power cuts
+    Clients,
+    /// Several clients whose transactions are explained
+    History,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs seeds, each twice: both runs must go the same way
+    Run {
+        /// The first seed; the others follow it
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Seeds
+        #[arg(long, default_value_t = 1)]
+        seeds: u64,
+        /// Operations of each seed
+        #[arg(long, default_value_t = 400)]
+        operations: u64,
+        /// What the clients do
+        #[arg(long, value_enum, default_value_t = Kind::All)]
+        scenario: Kind,
+        /// Stop after so many power cuts
+        #[arg(long)]
+        cuts: Option<u64>,
+        /// Begin no new seed after so many seconds
+        #[arg(long)]
+        seconds: Option<u64>,
+        /// One run of each seed only
+        #[arg(long)]
+        once: bool,
+        /// Add what was reached to this file and go on after the seeds that it has
+        #[arg(long)]
+        ledger: Option<PathBuf>,
+    },
+    /// Shows a plan again
+    Replay {
+        /// A plan file
+        file: PathBuf,
+    },
+    /// Makes a failing plan small
+    Reduce {
+        /// A plan file
+        file: PathBuf,
+        /// Where the small plan goes [default: next to the file, ending with `.small.plan`]
+        #[arg(long)]
+        output: Option<PathBuf>,
+    },
+    /// Cuts the power at every call of a run of several clients, with every image
+    Crash {
+        /// `all`, a call, or a range of calls (`100-200`)
+        #[arg(long, default_value = "all")]
+        at: String,
+        /// Chooses the run
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Operations of the run
+        #[arg(long, default_value_t = 60)]
+        operations: u64,
+    },
+    /// Plants known bugs, one after the other: each must be caught
+    Zoo {
+        /// Only bugs whose name holds this
+        #[arg(default_value = "")]
+        filter: String,
+        /// Show what each was caught by
+        #[arg(long)]
+        violations: bool,
+    },
+    /// Explains transactions of several clients by their isolation level
+    History {
+        /// A level, or `mixed`
+        #[arg(long, default_value = "mixed")]
+        level: String,
+        /// The first seed
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Seeds
+        #[arg(long, default_value_t = 10)]
+        seeds: u64,
+        /// Transactions of each seed
+        #[arg(long, default_value_t = 2000)]
+        transactions: u64,
+    },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    #[cfg(simulated)]
+    return commands::run(arguments);
+    #[cfg(not(simulated))]
+    {
+        drop(arguments);
+        eprintln!("this build has no simulated threads: use `cargo sim`, which makes one that has");
+        ExitCode::from(2)
+    }
+}
