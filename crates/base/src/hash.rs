@@ -10,6 +10,46 @@ pub fn checksum(bytes: &[u8], seed: u64) -> u64 {
     xxh3::xxh3_64_with_seed(bytes, seed)
 }
 
+/// [`checksum`] of bytes that come one part after the other.
+///
+/// ```
+/// use kingtide_base::{ChecksumParts, checksum};
+///
+/// let mut parts = ChecksumParts::new(7);
+/// parts.add(b"ab");
+/// parts.add(b"c");
+/// assert_eq!(parts.finish(), checksum(b"abc", 7));
+/// ```
+#[derive(Clone)]
+pub struct ChecksumParts(xxh3::Xxh3);
+
+impl ChecksumParts {
+    /// Begins with no bytes.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(xxh3::Xxh3::with_seed(seed))
+    }
+
+    /// Adds the following bytes.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The checksum of all bytes so far.
+    #[must_use]
+    pub fn finish(&self) -> u64 {
+        self.0.digest()
+    }
+}
+
+impl std::fmt::Debug for ChecksumParts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("ChecksumParts")
+            .field(&self.finish())
+            .finish()
+    }
+}
+
 /// Folds two 64-bit values into one seed or checksum, such that neither can cancel the other out.
 #[must_use]
 #[inline]

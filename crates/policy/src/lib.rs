@@ -11,7 +11,7 @@
 //! | `pick` | the policy |
 //! | `overlap` | the parts of level 1 |
 //! | `place` | where new tables go |
-//! | `values` | which value files are collected |
+//! | `values` | which value files are emptied |
 //! | `pace` | how much writers are held back |
 //! | [`simulation`] | a tree that lives by plans: for tests, and for the binary `compaction-sim` |
 

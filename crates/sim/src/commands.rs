@@ -3,17 +3,16 @@
 use std::{
     fs,
     io::{self, Write},
-    num::NonZero,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicU64, Ordering},
-    thread,
     time::{Duration, Instant},
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
 use kingtide_testkit::{Checked, Violation, runner};
 
+use kingtide_base::planted::{Bug, plant};
 use kingtide_sim::{
     clients::Cuts,
     plan::{Plan, Scenario, level_of},
@@ -23,17 +22,30 @@ use kingtide_sim::{
     zoo,
 };
 
-use super::{Arguments, Command, Kind};
+use super::{Command, Kind};
 
 /// Transactions of a history that correspond to one operation of other scenarios.
 const TRANSACTIONS_PER_OPERATION: u64 = 2;
 
-/// Runs what the arguments ask for.
-pub fn run(arguments: Arguments) -> ExitCode {
-    let jobs = arguments
-        .jobs
-        .unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
-    let outcome = match arguments.command {
+/// Runs a command, with a planted bug if one is named.
+pub fn run(command: Command, planted: Option<&str>, jobs: usize) -> ExitCode {
+    if let Some(name) = planted {
+        let bug = Bug::ALL.iter().find(|bug| bug.name() == name);
+        let Some(bug) = bug else {
+            let names: Vec<&str> = Bug::ALL.iter().map(|bug| bug.name()).collect();
+            let names = names.join(", ");
+            return exit_code(Err(format!("no bug is called {name:?}: there are {names}")));
+        };
+        plant(Some(*bug));
+    }
+    exit_code(run_command(command, jobs))
+}
+
+fn run_command(command: Command, jobs: usize) -> Answer {
+    match command {
+        Command::Proof(_) => {
+            Err("proofs are run by an ordinary build: use `cargo proof`".to_owned())
+        }
         Command::Run {
             seed,
             seeds,
@@ -87,8 +99,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
             };
             campaign.run_checked(jobs).map(drop)
         }),
-    };
-    exit_code(outcome)
+    }
 }
 
 fn exit_code(outcome: Answer) -> ExitCode {

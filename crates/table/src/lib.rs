@@ -6,7 +6,9 @@
 //! | [`Table`] | an open klog file: point reads, cursors, verification |
 //! | [`TableCursor`], [`LevelCursor`] | walk one table, or the disjoint tables of a level |
 //! | [`TableCache`] | keeps a bounded number of tables open |
+//! | [`ScannedTable`] | what is whole in a damaged table |
 //! | [`ValueLogBuilder`], [`ValueFiles`] | write and read value files |
+//! | [`ValueReadAhead`] | reads values ahead of a scan |
 //!
 //! The bytes are specified in `docs/formats/klog.md` and `vlog.md` and coded in `kingtide-format`; this crate adds
 //! files, caches and the family's order. Every byte is verified before it is believed, and damage is reported with the
@@ -17,15 +19,18 @@ mod cursor;
 mod fences;
 mod handles;
 mod level;
+mod long_value;
 mod names;
 mod output;
 mod read_ahead;
 mod salvage;
 mod samples;
+mod scan;
 mod sections;
 mod table;
 mod table_cache;
 mod value;
+mod value_ahead;
 mod value_log;
 mod verify;
 
@@ -34,12 +39,14 @@ pub use cursor::{CursorUse, TableCursor};
 pub use fences::Fences;
 pub use handles::has_no_more_files;
 pub use kingtide_format::block::DataBlock as Block;
-pub use level::LevelCursor;
+pub use level::{LevelCursor, LevelTables};
 pub use names::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};
+pub use scan::{ScanDamage, ScannedEntries, ScannedEntry, ScannedTable, ScannedValue, scan_value};
 pub use sections::read_table_meta;
 pub use table::Table;
-pub use table_cache::TableCache;
+pub use table_cache::{OpenTables, TableCache};
 pub use value::{BlockValue, TableEntry, TableValue};
+pub use value_ahead::ValueReadAhead;
 pub use value_log::{ValueFiles, ValueLogBuilder, read_value_file_meta};
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ use kingtide_env::File;
 
 /// Bytes that are collected before they are written.
 const BUFFER_BYTES: usize = 256 << 10;
+/// What is written at once of what does not go through the buffer, in bytes.
+const WRITE_BYTES_MAX: usize = 8 << 20;
 /// The budget is told of changes in steps of so many bytes.
 const CHARGE_STEP_BYTES: usize = 32 << 10;
 
@@ -80,6 +82,18 @@ impl Output {
         self.buffer.clear();
         // One huge value must not keep its size in memory for the rest of the file.
         self.buffer.shrink_to(2 * BUFFER_BYTES);
+        Ok(())
+    }
+
+    /// Writes the buffer out, and `bytes` behind it without a copy.
+    pub fn write_through(&mut self, bytes: &[u8]) -> StorageResult<()> {
+        self.flush()?;
+        for part in bytes.chunks(WRITE_BYTES_MAX) {
+            self.file
+                .write_at(part, self.written)
+                .map_err(|error| StorageError::io(&self.name, "write", error))?;
+            self.written += part.len() as u64;
+        }
         Ok(())
     }
 

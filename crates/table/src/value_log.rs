@@ -15,15 +15,18 @@ use kingtide_env::{Directory, File, OpenMode};
 use kingtide_format::block::{BlockFault, BlockPlace};
 use kingtide_format::klog::FOOTER_READ_BYTES;
 use kingtide_format::vlog::{
-    RECORD_HEADER_BYTES, VLOG_FOOTER_BYTES, VLOG_HEADER_BYTES, VLOG_VERSION, VlogFooter,
-    decode_vlog_header, encode_record, encode_vlog_header, open_record, peek_record_bytes,
+    RECORD_HEADER_BYTES, RecordHeader, VLOG_FOOTER_BYTES, VLOG_HEADER_BYTES, VLOG_VERSION,
+    VlogFooter, decode_vlog_header, encode_record, encode_vlog_header, open_record,
+    peek_record_bytes,
 };
 use kingtide_format::{CodecId, ValueFileMeta};
 
 use crate::handles::Handles;
+use crate::long_value::{LONG_VALUE_BYTES, append_raw, is_stored_raw, read_long};
 use crate::names::{damaged, vlog_name, vlog_path};
 use crate::output::Output;
 use crate::sections::{read_range, tail_error};
+use crate::value_ahead::fill;
 
 /// The longest record, in bytes: a value that does not compress.
 const RECORD_BYTES_MAX: u64 = (VALUE_BYTES_MAX + RECORD_HEADER_BYTES) as u64;
@@ -74,8 +77,12 @@ impl ValueLogBuilder {
             file: self.file_id,
             offset,
         };
-        let target = self.output.buffer();
-        let record_bytes = encode_record(target, self.codec, key_hash(key), value, place);
+        let record_bytes = if is_stored_raw(self.codec, value) {
+            append_raw(&mut self.output, key, value, place)?
+        } else {
+            let target = self.output.buffer();
+            encode_record(target, self.codec, key_hash(key), value, place)
+        };
         self.records += 1;
         self.output.account(0);
         self.output.flush_if_full()?;
@@ -170,24 +177,47 @@ impl ValueFiles {
             .checked_add(length)
             .filter(|_| length <= RECORD_BYTES_MAX)
             .ok_or_else(|| StorageError::malformed(&**name, start, "impossible value pointer"))?;
+        if length >= LONG_VALUE_BYTES as u64 {
+            let (header, value) = read_long((&*value_file.file, name), pointer)?;
+            return belongs(&header, pointer, key).map(|()| value);
+        }
         let bytes = read_range(&*value_file.file, name, start, end)?;
+        self.open_value(&bytes, pointer, key)
+    }
+
+    /// The value in `record`, which is what lies where `pointer` leads.
+    ///
+    /// # Errors
+    /// `Corruption`, as [`ValueFiles::read`].
+    pub(crate) fn open_value(
+        &self,
+        record: &[u8],
+        pointer: &ValuePointer,
+        key: &[u8],
+    ) -> StorageResult<Vec<u8>> {
+        let start = pointer.offset;
         let place = BlockPlace {
             file: pointer.file,
             offset: start,
         };
         let mut value = Vec::new();
-        let header =
-            open_record(&bytes, place, &mut value).map_err(|fault| damaged(name, start, fault))?;
-        let wanted = key_hash(key);
-        let fault = if header.key_hash != wanted {
-            BlockFault::mismatch("value of another key", wanted, header.key_hash)
-        } else if header.raw_bytes != pointer.value_bytes {
-            let (wanted, found) = (pointer.value_bytes, header.raw_bytes);
-            BlockFault::mismatch("value of another length", wanted.into(), found.into())
-        } else {
-            return Ok(value);
-        };
-        Err(damaged(name, start, fault))
+        let header = open_record(record, place, &mut value)
+            .map_err(|fault| damaged(&vlog_path(pointer.file), start, fault))?;
+        belongs(&header, pointer, key).map(|()| value)
+    }
+
+    /// Fills `piece` with the bytes of `file` from the first to the second of `span`, fewer at its end. Nothing is verified.
+    ///
+    /// # Errors
+    /// When reading fails.
+    pub(crate) fn read_piece(
+        &self,
+        file: FileId,
+        span: (u64, u64),
+        piece: &mut Vec<u8>,
+    ) -> StorageResult<()> {
+        let value_file = self.open(file)?;
+        fill(&*value_file.file, &value_file.name, span, piece)
     }
 
     /// Closes the file as soon as nobody uses it; for files about to be removed.
@@ -237,12 +267,7 @@ impl ValueFiles {
                 .map(|length| offset + length)
                 .filter(|end| *end <= records_end)
                 .ok_or_else(|| StorageError::malformed(name, offset, "record beyond the last"))?;
-            let bytes = read_range(file, name, offset, end)?;
-            let place = BlockPlace {
-                file: meta.file,
-                offset,
-            };
-            open_record(&bytes, place, &mut value).map_err(|fault| damaged(name, offset, fault))?;
+            Self::verify_record((file, name), (meta.file, offset, end), &mut value)?;
             records += 1;
             offset = end;
             progress(offset);
@@ -253,6 +278,33 @@ impl ValueFiles {
         }
         progress(meta.file_bytes);
         Ok(())
+    }
+
+    /// Checks the record at `offset..end`; `value` is scratch.
+    fn verify_record(
+        (file, name): (&dyn File, &str),
+        (file_id, offset, end): (FileId, u64, u64),
+        value: &mut Vec<u8>,
+    ) -> StorageResult<()> {
+        let record_bytes = u32::try_from(end - offset)
+            .map_err(|_| StorageError::malformed(name, offset, "impossible record length"))?;
+        if record_bytes as usize >= LONG_VALUE_BYTES {
+            let pointer = ValuePointer {
+                file: file_id,
+                offset,
+                record_bytes,
+                value_bytes: 0,
+            };
+            return read_long((file, name), &pointer).map(|_| ());
+        }
+        let bytes = read_range(file, name, offset, end)?;
+        let place = BlockPlace {
+            file: file_id,
+            offset,
+        };
+        open_record(&bytes, place, value)
+            .map(|_| ())
+            .map_err(|fault| damaged(name, offset, fault))
     }
 
     fn open(&self, file_id: FileId) -> StorageResult<Arc<ValueFile>> {
@@ -266,6 +318,20 @@ impl ValueFiles {
             Ok(ValueFile { file, name })
         })
     }
+}
+
+/// Checks that the record with `header` is the one that `pointer` and `key` ask for.
+fn belongs(header: &RecordHeader, pointer: &ValuePointer, key: &[u8]) -> StorageResult<()> {
+    let wanted = key_hash(key);
+    let fault = if header.key_hash != wanted {
+        BlockFault::mismatch("value of another key", wanted, header.key_hash)
+    } else if header.raw_bytes != pointer.value_bytes {
+        let (wanted, found) = (pointer.value_bytes, header.raw_bytes);
+        BlockFault::mismatch("value of another length", wanted.into(), found.into())
+    } else {
+        return Ok(());
+    };
+    Err(damaged(&vlog_path(pointer.file), pointer.offset, fault))
 }
 
 fn check_header(file: &dyn File, name: &str, file_id: FileId) -> StorageResult<()> {

@@ -199,6 +199,8 @@ impl Engine for CAbiEngine {
     fn notes(&self) -> Vec<String> {
         vec![
             "c-abi: defaults of the library for every setting not named on the command line".into(),
+            "c-abi: a new iterator for each seek and range; one that is used again answers wrongly in TidesDB 9"
+                .into(),
         ]
     }
 
@@ -209,7 +211,6 @@ impl Engine for CAbiEngine {
                 engine: self,
                 writer,
                 reader,
-                iterator: None,
             })),
             Err(source) => {
                 // SAFETY: begun above, freed once.
@@ -243,18 +244,15 @@ impl Engine for CAbiEngine {
     }
 }
 
-/// One thread's transactions, and the iterator of its seeks.
+/// One thread's transactions.
 struct CAbiSession<'a> {
     engine: &'a CAbiEngine,
     writer: Opaque,
     reader: Opaque,
-    iterator: Option<Iterator<'a>>,
 }
 
 impl Drop for CAbiSession<'_> {
     fn drop(&mut self) {
-        // Before its transaction.
-        self.iterator = None;
         for transaction in [self.writer, self.reader] {
             // SAFETY: begun with the session, freed only here.
             unsafe { (self.engine.api.txn_free)(transaction) };
@@ -354,21 +352,6 @@ impl Session for CAbiSession<'_> {
         visit: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<u64> {
         Iterator::new(self.engine, self.reader)?.walk(from, limit, visit)
-    }
-
-    fn seek(
-        &mut self,
-        from: &[u8],
-        limit: u64,
-        visit: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<u64> {
-        let iterator = match &self.iterator {
-            Some(iterator) => iterator,
-            None => self
-                .iterator
-                .insert(Iterator::new(self.engine, self.reader)?),
-        };
-        iterator.walk(from, limit, visit)
     }
 }
 

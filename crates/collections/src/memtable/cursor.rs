@@ -63,7 +63,7 @@ impl Walk for RunWalk {
     fn next(&self, position: usize, memtable: &Memtable) -> usize {
         memtable
             .arena
-            .prefetch(self.0.offset(position + PREFETCH_ENTRIES));
+            .prefetch_entry(self.0.offset(position + PREFETCH_ENTRIES));
         self.position(position)
     }
 
@@ -100,8 +100,12 @@ impl Walk for ListWalk {
             .seek_for_previous(key, &memtable.arena, &memtable.order) as usize
     }
 
-    fn next(&self, position: usize, _: &Memtable) -> usize {
-        self.0.next(position as u32) as usize
+    fn next(&self, position: usize, memtable: &Memtable) -> usize {
+        let next = self.0.next(position as u32);
+        // One ahead: between two steps in one list, a merge takes steps in others.
+        let ahead = self.0.offset(self.0.next(next));
+        memtable.arena.prefetch_entry(ahead);
+        next as usize
     }
 
     fn previous(&self, position: usize, memtable: &Memtable) -> usize {

@@ -1,7 +1,9 @@
 //! How many keys a memtable holds, and how many entries of a range.
 
 use super::{Memtable, sources::Source};
-use crate::{hash_index::HashIndex, skip_list::SkipList, sorted_run::SortedRun};
+use crate::{
+    arena::EntryOffset, hash_index::HashIndex, skip_list::SkipList, sorted_run::SortedRun,
+};
 
 impl Memtable {
     /// Different keys inserted so far; `None` when the order has no hashes. Exact when nothing is inserted meanwhile.
@@ -27,24 +29,28 @@ impl Memtable {
         entries
     }
 
-    /// About `count` keys of each sorted run, evenly spread, with the entries from each on to the next: how the entries lie
-    /// among the keys. In no order. Skip lists, which are small, tell their first key.
+    /// About `count` keys of each source, evenly spread, with the entries from each on to the next: how the entries lie
+    /// among the keys. In no order. Walks skip lists.
     #[must_use]
     pub fn samples(&self, count: usize) -> Vec<(Vec<u8>, usize)> {
         let mut samples = Vec::new();
-        self.sources.for_each(|source| match source {
-            Source::Run(run) => {
-                let step = run.len().div_ceil(count.max(1)).max(1);
-                for index in (0..run.len()).step_by(step) {
-                    let key = self.arena.key(run.offset(index)).to_vec();
-                    samples.push((key, step.min(run.len() - index)));
+        self.sources.for_each(|source| {
+            let entries = source.len();
+            let step = entries.div_ceil(count.max(1)).max(1);
+            let mut add = |index: usize, offset: EntryOffset| {
+                let key = self.arena.key(offset).to_vec();
+                samples.push((key, step.min(entries - index)));
+            };
+            match source {
+                Source::Run(run) => {
+                    for index in (0..entries).step_by(step) {
+                        add(index, run.offset(index));
+                    }
                 }
-            }
-            Source::List(list) => {
-                let first = list.first();
-                if first != 0 {
-                    let key = self.arena.key(list.offset(first)).to_vec();
-                    samples.push((key, list.len()));
+                Source::List(list) => {
+                    // What is inserted meanwhile is not looked at.
+                    let offsets = list.offsets().take(entries).enumerate().step_by(step);
+                    offsets.for_each(|(index, offset)| add(index, offset));
                 }
             }
         });

@@ -518,3 +518,41 @@ mod loom_models {
         });
     }
 }
+
+#[test]
+fn samples_stand_for_all_entries() {
+    for order in orders() {
+        let memtable = memtable(&order, 1 << 20, 2000);
+        let mut random = Random::new(5);
+        let mut batch = Vec::new();
+        for number in 0..300_u64 {
+            let key = format!("{:06}", random.below(1_000_000)).into_bytes();
+            batch.push(ModelEntry {
+                key,
+                sequence: SeqNo(number + 1),
+                kind: EntryKind::Put,
+                expires_at: 0,
+                value: Vec::new(),
+                age: 0,
+            });
+        }
+        let (small, large) = batch.split_at(50);
+        for entry in small {
+            let one = std::slice::from_ref(entry);
+            memtable
+                .insert(entry.sequence, ops(&order, one), None)
+                .expect("there is room");
+        }
+        let run = run_of(&order, large);
+        memtable
+            .insert(SeqNo(1000), ops(&order, large), Some(run))
+            .expect("there is room");
+        let samples = memtable.samples(10);
+        assert!((10..=22).contains(&samples.len()), "{}", samples.len());
+        let entries: usize = samples.iter().map(|(_, entries)| entries).sum();
+        assert_eq!(entries, 300);
+        for (key, _) in &samples {
+            assert!(batch.iter().any(|entry| entry.key == *key));
+        }
+    }
+}

@@ -23,8 +23,8 @@ mod record;
 pub use dump::dump_vlog;
 pub use record::{
     RECORD_HEADER_BYTES, RecordHeader, VLOG_FOOTER_BYTES, VLOG_HEADER_BYTES, VLOG_VERSION,
-    VlogFooter, decode_vlog_header, encode_record, encode_vlog_header, open_record,
-    peek_record_bytes,
+    VlogFooter, check_raw_record, decode_vlog_header, encode_raw_header, encode_record,
+    encode_vlog_header, open_record, peek_record, peek_record_bytes,
 };
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Header, records and footer of a value file.
 
 use kingtide_base::limits::VALUE_BYTES_MAX;
-use kingtide_base::{ByteReader, FileId, Truncated, checksum, checksum_mix};
+use kingtide_base::{ByteReader, ChecksumParts, FileId, Truncated, checksum, checksum_mix};
 
 use crate::CodecId;
 use crate::block::{BlockFault, BlockPlace, compress_if_smaller, decompress};
@@ -105,6 +105,83 @@ pub fn encode_record(
     let sum = checksum(&record[8..], place.seed());
     record[..8].copy_from_slice(&sum.to_le_bytes());
     record.len() as u32
+}
+
+/// The header of the record of a value that is stored as it is and that the caller writes behind it: what
+/// [`encode_record`] makes when nothing is compressed. The caller keeps the limit of values.
+#[must_use]
+pub fn encode_raw_header(
+    key_hash: u64,
+    value: &[u8],
+    place: BlockPlace,
+) -> [u8; RECORD_HEADER_BYTES] {
+    debug_assert!(value.len() <= VALUE_BYTES_MAX);
+    let mut header = [0; RECORD_HEADER_BYTES];
+    let length = (value.len() as u32).to_le_bytes();
+    header[8..16].copy_from_slice(&key_hash.to_le_bytes());
+    header[16..20].copy_from_slice(&length);
+    header[20..24].copy_from_slice(&length);
+    header[24] = CodecId::None as u8;
+    let mut sum = ChecksumParts::new(place.seed());
+    sum.add(&header[8..]);
+    sum.add(value);
+    header[..8].copy_from_slice(&sum.finish().to_le_bytes());
+    header
+}
+
+/// What the header of a record claims; nothing of it is verified. For a value that is stored as it is,
+/// [`check_raw_record`] does that.
+///
+/// # Errors
+/// When it is not a whole header, or names an unknown codec.
+pub fn peek_record(header: &[u8]) -> Result<RecordHeader, BlockFault> {
+    let mut reader = ByteReader::new(header);
+    let mut read = || -> Result<_, Truncated> {
+        Ok((
+            reader.u64()?,
+            reader.u64()?,
+            reader.u32()?,
+            reader.u32()?,
+            reader.u8()?,
+        ))
+    };
+    let (checksum, key_hash, stored_bytes, raw_bytes, codec) =
+        read().map_err(|Truncated| BlockFault::malformed("record header"))?;
+    Ok(RecordHeader {
+        checksum,
+        key_hash,
+        stored_bytes,
+        raw_bytes,
+        codec: CodecId::from_byte(codec).ok_or(BlockFault::malformed("unknown codec"))?,
+    })
+}
+
+/// Verifies a record whose value is stored as it is and lies apart from its header.
+///
+/// # Errors
+/// As [`open_record`].
+pub fn check_raw_record(
+    header: &[u8],
+    value: &[u8],
+    place: BlockPlace,
+) -> Result<RecordHeader, BlockFault> {
+    let found = peek_record(header)?;
+    let mut sum = ChecksumParts::new(place.seed());
+    sum.add(header.get(8..RECORD_HEADER_BYTES).unwrap_or_default());
+    sum.add(value);
+    if found.checksum != sum.finish() {
+        return Err(BlockFault::mismatch(
+            "record checksum",
+            found.checksum,
+            sum.finish(),
+        ));
+    }
+    let length = value.len() as u64;
+    if u64::from(found.stored_bytes) != length || found.raw_bytes != found.stored_bytes {
+        let stored = u64::from(found.stored_bytes);
+        return Err(BlockFault::mismatch("record length", stored, length));
+    }
+    Ok(found)
 }
 
 /// The length of the record that begins with `header`, header included, as the header claims (not yet verified).

@@ -38,7 +38,7 @@ use crate::{
     files::FilesMemory,
     flush::{MemoryPass, write_memtables},
     manifest::{Manifest, ManifestState},
-    output::Output,
+    output::{Output, cuts::Cuts},
 };
 
 /// Tables of the copy that are kept open while they are verified.
@@ -211,6 +211,7 @@ fn write_memory(engine: &Engine, files: &Files, pinned: &Pinned, last: SeqNo) ->
         memtables: &memtables,
         last,
         older: &mut older,
+        cuts: Cuts::default(),
     };
     let output = write_memtables(files, pass, &mut filter, &is_cancelled)?;
     match output {

@@ -4,7 +4,7 @@
 //! 2. The [gate](crate::write::ClosedGate) is closed: nothing is ordered until the end. The rest of the memtables is
 //!    flushed, because what is in memtables is read before tables and so must be newer, and the log is synced, because
 //!    a load that survives a power cut must not survive commits before it.
-//! 3. Under the manifest lock: the load gets the next sequence number; each table gets its [level](crate::engine::level_for); one
+//! 3. Under the manifest lock: the load gets the next sequence number; each table gets its [level](crate::engine::place); one
 //!    edit adds all of them; the version is swapped; the number becomes visible; the gate opens.
 //!
 //! When the edit fails, it may come back after a crash, until another manifest has taken over: so its number is not
@@ -16,9 +16,9 @@ use kingtide_base::SeqNo;
 use kingtide_format::{Edit, TableMeta};
 
 use crate::{
-    engine::{Engine, level_for},
+    engine::{Engine, place::Places},
     error::{Error, ErrorKind, Result},
-    family::{Busy, Family},
+    family::Family,
     flush::flush_oldest,
     output::{Output, discard_output},
     version::Version,
@@ -76,12 +76,10 @@ fn install_at_gate(
 ) -> Result<SeqNo> {
     let mut manifest = engine.manifest.lock();
     let sequence = gate.next_sequence();
-    // Until the tables are in the version: no merge may be planned without them.
-    let busy = family.busy.lock();
     let planned = engine
         .check_family(family)
-        .and_then(|()| plan(family, &busy, output, (written_as, sequence)));
-    let (placed, version) = match planned {
+        .and_then(|()| plan(family, output, (written_as, sequence)));
+    let (placed, version, places) = match planned {
         Ok(planned) => planned,
         Err(error) => {
             discard_output(&engine.files, output);
@@ -121,7 +119,7 @@ fn install_at_gate(
         engine.files.live.add(table);
     }
     family.update(|current| current.with_version(Arc::clone(&version), None));
-    drop(busy);
+    drop(places);
     // Under the manifest lock: a copy that is made of the database has the tables and the number, or neither.
     gate.complete(sequence)?;
     drop(manifest);
@@ -132,25 +130,23 @@ fn install_at_gate(
 type Placed = Vec<(u8, Arc<TableMeta>)>;
 
 /// Raises the numbers of the tables of `output` to `sequence` and finds their levels; answers them, and the version with
-/// them.
-fn plan(
-    family: &Family,
-    busy: &Busy,
+/// them. Until that is in place the levels are held for them: no merge may be planned across meanwhile.
+fn plan<'f>(
+    family: &'f Family,
     output: &mut Output,
     (written_as, sequence): (SeqNo, SeqNo),
-) -> Result<(Placed, Arc<Version>)> {
+) -> Result<(Placed, Arc<Version>, Places<'f>)> {
     let version = Arc::clone(&family.load().version);
     let base = SeqNo(sequence.0.saturating_sub(written_as.0));
     for table in &mut output.tables {
         table.raise_sequences(base);
     }
-    let place = |table: &TableMeta| {
-        let level = level_for(family, (&version, busy), table);
-        (level, Arc::new(table.clone()))
-    };
-    let placed: Placed = output.tables.iter().map(place).collect();
+    let places = Places::find(family, &output.tables);
+    let levels = places.levels().iter().copied();
+    let tables = output.tables.iter().map(|table| Arc::new(table.clone()));
+    let placed: Placed = levels.zip(tables).collect();
     let version = version
         .apply(&placed, &[], &[])
         .map_err(|fault| Error::new(ErrorKind::ReopenRequired, fault.to_string()))?;
-    Ok((placed, Arc::new(version)))
+    Ok((placed, Arc::new(version), places))
 }

@@ -53,8 +53,13 @@ pub(crate) fn merge_once(
         return Ok(MergeOutcome::Merged);
     }
     let watch = claim.watch(engine);
+    let is_level_one = claim.inputs.iter().any(|(level, _)| *level == 1);
+    let urgency = match wanted {
+        Wanted::MostUrgent | Wanted::LevelOne if is_level_one => Urgency::Shallow,
+        _ => Urgency::Deep,
+    };
     let cancelled = || is_cancelled() || family.is_dropped();
-    let Some(output) = write(engine, family, &claim, &cancelled)? else {
+    let Some(output) = write(engine, family, (&claim, urgency), &cancelled)? else {
         return Ok(MergeOutcome::Cancelled);
     };
     let target_level = claim.target_level();
@@ -82,33 +87,27 @@ pub(crate) fn merge_once(
 fn write(
     engine: &Engine,
     family: &Arc<Family>,
-    claim: &Claim<'_>,
+    (claim, urgency): (&Claim<'_>, Urgency),
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Option<Output>> {
     let target_level = claim.target_level();
     let version = Arc::clone(&claim.version);
-    let below = Below::levels(&version, target_level, &family.order);
-    let lookup = exists_below(&engine.files, family, version, target_level);
+    let below = exists_below(&engine.files, family, version, target_level);
     let mut filter = version_filter(engine, &family.order, claim.plan.is_bottom)
-        .with_below(below)
-        .with_lookup(lookup);
+        .with_lookup(below)
+        .with_below(Below::levels(&claim.version, target_level, &family.order));
     let inputs = Inputs {
         files: Arc::clone(&engine.files),
         family: Arc::clone(family),
         tables: claim.inputs.clone(),
     };
     inputs.tell_ranges(&mut filter)?;
-    let is_shallow = claim.inputs.iter().any(|(level, _)| *level == 1);
-    let urgency = match is_shallow {
-        true => Urgency::Shallow,
-        false => Urgency::Deep,
-    };
     let pass = Pass {
         files: Arc::clone(&engine.files),
         family: Arc::clone(family),
         urgency,
         table_bytes_max: claim.plan.output_table_bytes,
-        ends: Cuts::at(claim.plan.cuts.clone()),
+        table_ends: Cuts::at(claim.plan.cuts.clone()),
         cuts: inputs.cuts(parts_max(engine, urgency), part_bytes_min())?,
         expected: inputs.expected(&filter),
         filter,

@@ -4,7 +4,7 @@
 mod doubt;
 mod extent;
 mod install;
-mod place;
+pub(crate) mod place;
 mod shrink;
 mod unpin;
 mod watch;
@@ -37,7 +37,6 @@ use crate::{
     write::{CommitLog, OrderState, Pipeline, WriteSet},
 };
 
-pub(crate) use place::level_for;
 pub(crate) use watch::Watch;
 
 /// Write sets that are kept for reuse.

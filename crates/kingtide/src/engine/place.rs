@@ -1,7 +1,7 @@
-//! Where the tables of a flush go: as deep as nothing is in their way.
+//! Where the tables of a flush or a bulk load go: as deep as nothing is in their way.
 //!
-//! A table goes to the deepest level in use on and above which nothing lies in the range of its keys, and which no running merge
-//! shuts. So a load of ascending keys fills the last level without being merged, from any number of writers, if the flush
+//! A table goes to the deepest level in use on and above which nothing lies in the range of its keys, and which no running
+//! merge shuts. So a load of ascending keys fills the last level without being merged, from any number of writers, if the flush
 //! ends its tables where their ranges end (`output/cuts`).
 //!
 //! Invariants: what is below a table is older, since nothing at its level or above had keys in its range when it came, and
@@ -16,30 +16,11 @@ use kingtide_policy::{Reservation, last_level, place};
 
 use crate::{
     compaction::observe::{level_number, policy_options},
-    family::{Busy, Family, HoldId},
-    version::Version,
+    family::{Family, HoldId},
 };
 
-/// The level for a new table of `family`, which is newer than all that `version`, the family's, has of its keys. `busy` is
-/// what the family has busy; whoever asks sees to it that nothing is planned across the table until it is there.
-pub(crate) fn level_for(
-    family: &Family,
-    (version, busy): (&Version, &Busy),
-    table: &TableMeta,
-) -> u8 {
-    let options = policy_options(family);
-    let last = last_level(version.depth().into(), options.min_levels);
-    let bytes = version.level_totals(level_number(last)).file_bytes;
-    let keys = (&*table.smallest, &*table.largest);
-    let is_free = |level: usize| {
-        let level = level_number(level);
-        !version.has_between(level, keys) && !busy.shuts(level, keys, &family.order)
-    };
-    level_number(place(1, options.levels_in_use(last, bytes), is_free))
-}
-
 /// The levels of new tables, held for them until this is dropped.
-pub(super) struct Places<'a> {
+pub(crate) struct Places<'a> {
     family: &'a Family,
     holds: Vec<HoldId>,
     levels: Vec<u8>,
@@ -48,20 +29,30 @@ pub(super) struct Places<'a> {
 impl<'a> Places<'a> {
     /// Finds and holds the places of `tables`, which are newer than all that the family has in tables. To be called under
     /// the manifest lock, so that the version does not change until they are there.
-    pub(super) fn find(family: &'a Family, tables: &[TableMeta]) -> Self {
+    pub(crate) fn find(family: &'a Family, tables: &[TableMeta]) -> Self {
+        let options = policy_options(family);
         let mut busy = family.busy.lock();
         let version = Arc::clone(&family.load().version);
-        let levels = tables
-            .iter()
-            .map(|table| level_for(family, (&version, &busy), table));
-        let levels: Vec<u8> = levels.collect();
-        let placed = levels.iter().zip(tables).map(|(level, table)| Reservation {
+        let order = &family.order;
+        let last = last_level(version.depth().into(), options.min_levels);
+        let bytes = version.level_totals(level_number(last)).file_bytes;
+        let in_use = options.levels_in_use(last, bytes);
+        let level_of = |table: &TableMeta| {
+            let keys = (&*table.smallest, &*table.largest);
+            place(1, in_use.clone(), |level| {
+                let level = level_number(level);
+                !version.has_between(level, keys) && !busy.shuts(level, keys, order)
+            })
+        };
+        let found: Vec<usize> = tables.iter().map(level_of).collect();
+        let places = found.iter().zip(tables).map(|(level, table)| Reservation {
             smallest: table.smallest.clone(),
             largest: table.largest.clone(),
-            from_level: usize::from(*level),
-            to_level: usize::from(*level),
+            from_level: *level,
+            to_level: *level,
         });
-        let holds = placed.map(|place| busy.hold(Vec::new(), place)).collect();
+        let holds = places.map(|place| busy.hold(Vec::new(), place)).collect();
+        let levels = found.into_iter().map(level_number).collect();
         Self {
             family,
             holds,
@@ -70,7 +61,7 @@ impl<'a> Places<'a> {
     }
 
     /// The level of each table.
-    pub(super) fn levels(&self) -> &[u8] {
+    pub(crate) fn levels(&self) -> &[u8] {
         &self.levels
     }
 }

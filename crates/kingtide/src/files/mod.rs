@@ -20,7 +20,9 @@ use kingtide_env::{
         atomic::{AtomicU64, Ordering},
     },
 };
-use kingtide_table::{Block, TableCache, ValueFiles, has_no_more_files, klog_name, vlog_name};
+use kingtide_table::{
+    Block, TableCache, ValueFiles, ValueReadAhead, has_no_more_files, klog_name, vlog_name,
+};
 
 pub(crate) use live::LiveFiles;
 
@@ -288,13 +290,26 @@ pub(crate) fn fit_open_tables(wanted: usize, open_files_max: Option<u64>) -> usi
 
 /// Reads the separated values of one family, whose order says which spellings of a key are the same key.
 pub(crate) struct FamilyValues {
-    pub(crate) files: Arc<Files>,
-    pub(crate) order: KeyOrder,
+    files: Arc<Files>,
+    order: KeyOrder,
+    ahead: ValueReadAhead,
+}
+
+impl FamilyValues {
+    /// For one reader, which takes them in order.
+    pub(crate) fn new(files: &Arc<Files>, order: &KeyOrder) -> Self {
+        Self {
+            files: Arc::clone(files),
+            order: order.clone(),
+            ahead: ValueReadAhead::default(),
+        }
+    }
 }
 
 impl ValueSource for FamilyValues {
-    fn read(&self, pointer: &ValuePointer, key: &[u8]) -> StorageResult<Vec<u8>> {
-        self.files.read_value(pointer, key, &self.order)
+    fn read(&mut self, pointer: &ValuePointer, key: &[u8]) -> StorageResult<Vec<u8>> {
+        let key = self.order.identity(key);
+        self.ahead.read(&self.files.values, pointer, &key)
     }
 }
 

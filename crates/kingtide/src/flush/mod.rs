@@ -71,6 +71,7 @@ pub(crate) fn write_memtable(
         memtables: std::slice::from_ref(memtable),
         last: SeqNo::MAX,
         older,
+        cuts: Cuts::default(),
     };
     // Nothing cancels a flush, so there is always an answer.
     Ok(write_memtables(files, pass, filter, &|| false)?.unwrap_or_default())
@@ -85,6 +86,8 @@ pub(crate) struct MemoryPass<'a, 't> {
     pub(crate) last: SeqNo,
     /// All tables of the family, those that a range delete without an end may hide keys of.
     pub(crate) older: &'a mut dyn Iterator<Item = &'t TableMeta>,
+    /// Where tables end.
+    pub(crate) cuts: Cuts,
 }
 
 /// Writes memtables to tables. Nothing is installed. `None` when `is_cancelled` said so; nothing is left behind then.
@@ -98,9 +101,10 @@ pub(crate) fn write_memtables(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Option<Output>> {
     let (family, memtables, last) = (pass.family, pass.memtables, pass.last);
+    let cuts = pass.cuts.clone();
     tell_ranges(pass, filter)?;
     let mut cursor = open(&family.order, memtables, last);
-    let writer = TableWriter::new(files, family, u64::MAX);
+    let writer = TableWriter::new(files, family, u64::MAX).with_cuts(cuts);
     let output = writer.write(&mut cursor, filter, is_cancelled)?;
     if let Some(output) = &output {
         let checked = output.books.check(expected(memtables), &output.tables);
@@ -197,21 +201,21 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
     engine.settle_doubts()?;
     memory.table.begin_pass();
     secure_log(engine, &memory)?;
-    let lookup = exists_below(&engine.files, family, Arc::clone(&version), 0);
     let mut filter = version_filter(engine, &family.order, is_bottom)
-        .with_below(Below::levels(&version, 0, &family.order))
-        .with_lookup(lookup);
+        .with_lookup(exists_below(&engine.files, family, Arc::clone(&version), 0))
+        .with_below(Below::levels(&version, 0, &family.order));
+    let cuts = Cuts::around(&version, &family.order);
     tell_ranges(
         MemoryPass {
             family,
             memtables: std::slice::from_ref(&memory.table),
             last: SeqNo::MAX,
             older: &mut version.tables().map(|(_, table)| &**table),
+            cuts: cuts.clone(),
         },
         &mut filter,
     )?;
-    let ends = Cuts::around(&version, &family.order);
-    let output = match write_parts(engine, family, &memory.table, (filter, ends)) {
+    let output = match write_parts(engine, family, &memory.table, (filter, cuts)) {
         Err(_) if planted::is(Bug::FlushFailureForgotten) => Output::default(),
         output => output?,
     };
@@ -240,7 +244,7 @@ fn write_parts(
     engine: &Engine,
     family: &Arc<Family>,
     memtable: &Arc<Memtable>,
-    (filter, ends): (VersionFilter, Cuts),
+    (filter, table_ends): (VersionFilter, Cuts),
 ) -> Result<Output> {
     let parts = (memtable.bytes() as u64 / part_bytes_min())
         .min(parts_max(engine, Urgency::Flush) as u64) as usize;
@@ -261,7 +265,7 @@ fn write_parts(
         family: Arc::clone(family),
         urgency: Urgency::Flush,
         table_bytes_max: u64::MAX,
-        ends,
+        table_ends,
         expected: expected(&memtables),
         filter,
         sources: Box::new(move |_| Ok(Box::new(open(&order, &memtables, SeqNo::MAX)))),

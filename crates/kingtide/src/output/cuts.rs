@@ -9,7 +9,8 @@
 //!    overlap all that is written later. This looks at sequence numbers alone, and so holds for every order of keys.
 //!
 //! 2 leaves no table behind that is smaller than [`JUMP_BYTES_MIN`], because what is cut may still overlap others; 3 none
-//! smaller than [`RUN_BYTES_MIN`]: commits of random keys never ascend for so long. They are for flushes. Not decided here: where tables go; that is `engine/place`.
+//! smaller than [`RUN_BYTES_MIN`]: commits of random keys never ascend for so long. They are for flushes. Not decided here:
+//! where tables go; that is `engine/place`.
 
 use std::sync::Arc;
 

@@ -3,7 +3,6 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`crew`] | threads that help, and work that goes first |
-//! | [`cuts`] | where tables end |
 //! | [`parts`] | a pass that is cut by keys, so that several threads work on it |
 //! | [`rate`] | how fast merges may write |
 //!
@@ -31,7 +30,7 @@ use kingtide_base::{
     planted::{self, Bug},
 };
 use kingtide_format::{CodecId, TableMeta, ValueFileMeta};
-use kingtide_table::{TableBuilder, TableSettings, ValueLogBuilder};
+use kingtide_table::{TableBuilder, TableSettings, ValueLogBuilder, ValueReadAhead};
 
 use self::cuts::{Cuts, Cutter};
 use crate::{
@@ -110,6 +109,7 @@ pub(crate) struct TableWriter<'a> {
     options: Arc<FamilyOptions>,
     /// Value files whose values are copied.
     emptied: Arc<BTreeSet<FileId>>,
+    ahead: ValueReadAhead,
     table_bytes_max: u64,
     table: Option<TableBuilder>,
     values: Option<ValueLogBuilder>,
@@ -118,11 +118,11 @@ pub(crate) struct TableWriter<'a> {
     ranges: Fragments,
     created: Vec<NewFile>,
     output: Output,
-    cutter: Cutter,
     part: Option<KeyRange>,
     pace: Option<&'a dyn Pace>,
     /// Bytes written at the last checkpoint.
     bytes_told: u64,
+    cutter: Cutter,
 }
 
 /// Keys from the first (`None`: the first there is) to before the second (empty: to the end).
@@ -136,6 +136,7 @@ impl<'a> TableWriter<'a> {
             family,
             options: Arc::clone(&family.options()),
             emptied: family.emptied(),
+            ahead: ValueReadAhead::default(),
             table_bytes_max,
             table: None,
             values: None,
@@ -143,23 +144,23 @@ impl<'a> TableWriter<'a> {
             ranges: Fragments::default(),
             created: Vec::new(),
             output: Output::default(),
-            cutter: Cutter::default(),
             part: None,
             pace: None,
             bytes_told: 0,
+            cutter: Cutter::default(),
         }
+    }
+
+    /// The same writer, whose tables also end at `cuts`.
+    pub(crate) fn with_cuts(mut self, cuts: Cuts) -> Self {
+        self.cutter = Cutter::new(cuts);
+        self
     }
 
     /// The same writer, for a part of a pass: it writes only the keys of `range`, which `filter` must be for too, and
     /// leaves syncing the directories to whoever brings the parts together.
     fn for_part(mut self, range: KeyRange) -> Self {
         self.part = Some(range);
-        self
-    }
-
-    /// The same writer, whose tables also end at `cuts`.
-    pub(crate) fn with_cuts(mut self, cuts: Cuts) -> Self {
-        self.cutter = Cutter::new(cuts);
         self
     }
 
@@ -352,10 +353,9 @@ impl<'a> TableWriter<'a> {
     }
 
     /// The value of the key noted last, out of a file that is being emptied.
-    fn copied(&self, pointer: &kingtide_base::ValuePointer) -> StorageResult<Vec<u8>> {
-        let value = self
-            .files
-            .read_value(pointer, &self.key, &self.family.order)?;
+    fn copied(&mut self, pointer: &kingtide_base::ValuePointer) -> StorageResult<Vec<u8>> {
+        let key = self.family.order.identity(&self.key);
+        let value = self.ahead.read(&self.files.values, pointer, &key)?;
         self.family
             .counters
             .note_copied_value(u64::from(pointer.record_bytes));

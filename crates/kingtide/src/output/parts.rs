@@ -66,7 +66,7 @@ pub(crate) struct Pass {
     /// As for [`TableWriter::new`].
     pub(crate) table_bytes_max: u64,
     /// Where tables end besides.
-    pub(crate) ends: Cuts,
+    pub(crate) table_ends: Cuts,
     /// Decides for the whole of it; has decided nothing yet.
     pub(crate) filter: VersionFilter,
     pub(crate) sources: OpenSources,
@@ -259,11 +259,9 @@ fn write_part(
     let range: KeyRange = (from.cloned(), to);
     let mut filter = pass.filter.for_part(range.0.as_deref(), &range.1);
     let mut cursor = (pass.sources)(&filter)?;
-    let writer = TableWriter::new(&pass.files, &pass.family, pass.table_bytes_max);
-    let writer = writer
-        .for_part(range)
-        .with_pace(pace)
-        .with_cuts(pass.ends.clone());
+    let writer = TableWriter::new(&pass.files, &pass.family, pass.table_bytes_max)
+        .with_cuts(pass.table_ends.clone());
+    let writer = writer.for_part(range).with_pace(pace);
     Ok(writer.write(&mut *cursor, &mut filter, is_cancelled)?)
 }
 

@@ -171,6 +171,15 @@ impl Section {
         points.map(|op| (self.bytes(&op.key), op.hash))
     }
 
+    /// Asks the processor to fetch where the memtable will look for the keys of a small batch, so that the wait for memory
+    /// passes while the record is made ready.
+    fn prefetch(&self) {
+        let current = self.family.load();
+        for op in &self.index {
+            current.active.table.prefetch(op.hash);
+        }
+    }
+
     /// The ranges that are deleted: start and end (empty: no end), in the order in which they were made.
     pub(crate) fn ranges(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
         self.ranges.iter().map(|index| self.range(*index))
@@ -588,6 +597,8 @@ impl WriteSet {
                 section.run = Some(PreparedRun::sort(&section.family.order, count, |place| {
                     section.key(section.surviving_index(place as usize) as u32)
                 }));
+            } else {
+                section.prefetch();
             }
         }
         if self.used == 1 && self.control.is_empty() {

@@ -1,8 +1,10 @@
-//! `bench compare`: two result files side by side. The medians of the rounds are compared; a difference counts when it is
-//! beyond a threshold and beyond the spread of the rounds of both.
+//! `bench compare`: two result files side by side, as a table and as a page. What counts as a difference is said in
+//! [`kingtide_bench::compare`].
 
-use kingtide_bench::{Row, Summary};
-use serde_json::json;
+use std::fs;
+
+use kingtide_bench::{Comparison, Difference, Metric, Pair, Row, Verdict, compare, html};
+use serde_json::{Value, json};
 
 use super::{
     failed,
@@ -15,34 +17,39 @@ use crate::{
     output::Output,
 };
 
-/// What became of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    Same,
-    Faster,
-    Slower,
-    /// It went well before and does not now.
-    Broken,
-}
-
-impl Verdict {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Same => "",
-            Self::Faster => "faster",
-            Self::Slower => "SLOWER",
-            Self::Broken => "BROKEN",
-        }
-    }
-}
-
 pub(super) fn run(args: &CompareArgs, output: &mut Output) -> Result<()> {
     if !(args.threshold.is_finite() && args.threshold >= 0.0) {
         let message = "the threshold must be 0 or more percent".to_owned();
         return Err(Failure::Usage(message, "see `kingtide help bench compare`"));
     }
-    let old = Summary::of(&Row::read_file(&args.old).map_err(failed)?);
-    let new = Summary::of(&Row::read_file(&args.new).map_err(failed)?);
+    let old = Row::read_file(&args.old).map_err(failed)?;
+    let new = Row::read_file(&args.new).map_err(failed)?;
+    let comparison = compare(&old, &new, args.threshold);
+    if comparison.pairs.is_empty() {
+        return Err(Failure::Benchmark("the files have no row in common".into()));
+    }
+    if let Some(path) = &args.html {
+        let (old, new) = (args.old.display(), args.new.display());
+        let page = html::comparison(&comparison, &old.to_string(), &new.to_string());
+        fs::write(path, page).map_err(Failure::io(format!("write {}", path.display())))?;
+    }
+    if output.json {
+        for pair in &comparison.pairs {
+            output.object(&pair_json(pair))?;
+        }
+    } else {
+        print(&comparison, output)?;
+    }
+    match comparison.regressions().len() {
+        0 => Ok(()),
+        worse => Err(Failure::Benchmark(format!(
+            "{worse} numbers in {} rows became worse",
+            comparison.pairs.len()
+        ))),
+    }
+}
+
+fn print(comparison: &Comparison, output: &mut Output) -> Result<()> {
     let mut table = new_table(&[
         "test",
         "operation",
@@ -50,139 +57,78 @@ pub(super) fn run(args: &CompareArgs, output: &mut Output) -> Result<()> {
         "before",
         "after",
         "ratio",
-        "spread",
         "p99 before",
         "p99 after",
         "",
     ]);
-    let mut worse = 0;
-    let mut compared = 0;
-    for after in &new {
-        let Some(before) = old.iter().find(|before| is_same(&before.row, &after.row)) else {
-            continue;
+    for pair in &comparison.pairs {
+        let row = &pair.new;
+        let shown = |metric, text: fn(f64) -> String| match pair.difference(metric) {
+            Some(difference) => [text(difference.old.median), text(difference.new.median)],
+            None => ["-".to_owned(), "-".to_owned()],
         };
-        compared += 1;
-        let (ratio, verdict) = judge(before, after, args.threshold);
-        worse += usize::from(matches!(verdict, Verdict::Slower | Verdict::Broken));
-        let spread = before.spread_percent().max(after.spread_percent());
-        let (row, old_row) = (&after.row, &before.row);
-        if output.json {
-            output.object(&json!({
-                "engine": row.engine, "test_name": row.test_name, "operation": row.operation,
-                "before": old_row.ops_per_sec, "after": row.ops_per_sec, "ratio": ratio,
-                "spread_percent": spread, "verdict": verdict.name().to_lowercase(),
-            }))?;
-        }
+        let ratio = pair.difference(Metric::Throughput).map(Difference::ratio);
+        let ([before, after], [p99_before, p99_after]) = (
+            shown(Metric::Throughput, count),
+            shown(Metric::P99, duration),
+        );
         table.add_row(vec![
             row.test_name.clone(),
             format!("{} {}", row.operation, row.pattern),
             row.engine.clone(),
-            count(old_row.ops_per_sec),
-            count(row.ops_per_sec),
-            format!("{ratio:.2}"),
-            format!("{spread:.0} %"),
-            duration(old_row.p99_us),
-            duration(row.p99_us),
-            verdict.name().to_owned(),
+            before,
+            after,
+            ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
+            p99_before,
+            p99_after,
+            verdict(pair),
         ]);
     }
-    let only = (old.len() - compared.min(old.len())) + (new.len() - compared);
-    if compared == 0 {
-        return Err(Failure::Benchmark("the files have no row in common".into()));
+    output.line(&table.to_string())?;
+    let only = comparison.only_old.len() + comparison.only_new.len();
+    if only > 0 && !output.quiet {
+        output.line(&format!("{only} rows are in one of the files only"))?;
     }
-    if !output.json {
-        output.line(&table.to_string())?;
-        if only > 0 && !output.quiet {
-            output.line(&format!("{only} rows are in one of the files only"))?;
+    Ok(())
+}
+
+/// What became of a row, in a few words: what became worse in capitals.
+fn verdict(pair: &Pair) -> String {
+    let word = |difference: &Difference| match (difference.metric, difference.verdict) {
+        (_, Verdict::Same) => None,
+        (Metric::Success, Verdict::Regressed) => Some("BROKEN".to_owned()),
+        (Metric::Success, Verdict::Improved) => Some("mended".to_owned()),
+        (Metric::Throughput, Verdict::Regressed) => Some("SLOWER".to_owned()),
+        (Metric::Throughput, Verdict::Improved) => Some("faster".to_owned()),
+        (metric, Verdict::Regressed) => Some(format!(
+            "{} {:+.0} %",
+            metric.name().to_uppercase(),
+            difference.change_percent()
+        )),
+        (metric, Verdict::Improved) => {
+            Some(format!("{metric} {:+.0} %", difference.change_percent()))
         }
-    }
-    match worse {
-        0 => Ok(()),
-        _ => Err(Failure::Benchmark(format!(
-            "{worse} of {compared} rows became worse"
-        ))),
-    }
-}
-
-/// The same test of the same engine; versions may differ, that is the point.
-fn is_same(left: &Row, right: &Row) -> bool {
-    let key = |row: &Row| {
-        let texts = [
-            &row.engine,
-            &row.suite,
-            &row.test_name,
-            &row.operation,
-            &row.workload,
-            &row.pattern,
-        ];
-        let numbers = [
-            row.threads,
-            row.num_operations,
-            row.batch_size,
-            row.key_size,
-            row.value_size,
-            row.range_size,
-        ];
-        (texts.map(Clone::clone), numbers)
     };
-    key(left) == key(right)
+    let words: Vec<String> = pair.differences.iter().filter_map(word).collect();
+    words.join(", ")
 }
 
-fn judge(before: &Summary, after: &Summary, threshold: f64) -> (f64, Verdict) {
-    let ratio = if before.row.ops_per_sec > 0.0 {
-        after.row.ops_per_sec / before.row.ops_per_sec
-    } else {
-        0.0
-    };
-    if after.rounds == 0 {
-        let verdict = if before.rounds > 0 {
-            Verdict::Broken
-        } else {
-            Verdict::Same
-        };
-        return (ratio, verdict);
-    }
-    let margin = threshold / 100.0;
-    // Beyond the spread: even the best round after is slower than the worst before, or the other way round.
-    if ratio < 1.0 - margin && after.ops_per_sec_max < before.ops_per_sec_min {
-        (ratio, Verdict::Slower)
-    } else if ratio > 1.0 + margin && after.ops_per_sec_min > before.ops_per_sec_max {
-        (ratio, Verdict::Faster)
-    } else {
-        (ratio, Verdict::Same)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn rounds(rates: &[f64]) -> Summary {
-        let row = |rate: &f64| Row {
-            ops_per_sec: *rate,
-            ..Row::default()
-        };
-        Summary::of(&rates.iter().map(row).collect::<Vec<_>>()).remove(0)
-    }
-
-    #[test]
-    fn only_what_is_beyond_threshold_and_spread_counts() {
-        let before = rounds(&[95.0, 100.0, 105.0]);
-        for (after, verdict) in [
-            (&[100.0, 101.0, 99.0][..], Verdict::Same),
-            (&[80.0, 85.0, 90.0], Verdict::Slower),
-            // One round was as good as before.
-            (&[80.0, 85.0, 96.0], Verdict::Same),
-            (&[110.0, 120.0, 130.0], Verdict::Faster),
-        ] {
-            assert_eq!(judge(&before, &rounds(after), 5.0).1, verdict, "{after:?}");
-        }
-        assert_eq!(
-            judge(&before, &rounds(&[94.0, 94.0]), 10.0).1,
-            Verdict::Same
-        );
-        let mut broken = rounds(&[1.0]);
-        broken.rounds = 0;
-        assert_eq!(judge(&before, &broken, 5.0).1, Verdict::Broken);
-    }
+fn pair_json(pair: &Pair) -> Value {
+    let numbers = pair.differences.iter().map(|difference| {
+        json!({
+            "metric": difference.metric.name(),
+            "before": difference.old.median,
+            "after": difference.new.median,
+            "ratio": difference.ratio(),
+            "verdict": difference.verdict.name(),
+        })
+    });
+    json!({
+        "engine": pair.new.engine,
+        "test_name": pair.new.test_name,
+        "operation": pair.new.operation,
+        "version_before": pair.old.engine_version,
+        "version_after": pair.new.engine_version,
+        "numbers": numbers.collect::<Vec<_>>(),
+    })
 }

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kingtide_bench::{BenchError, Row, Summary};
+use kingtide_bench::{BenchError, Row, Summary, html};
 
 use super::table;
 use crate::{
@@ -47,6 +47,7 @@ pub(super) struct Results {
     csv: Option<Target>,
     jsonl: Option<Target>,
     report: Option<Target>,
+    html: Option<Target>,
 }
 
 impl Results {
@@ -56,6 +57,7 @@ impl Results {
             csv: Target::create(outputs.csv.as_deref())?,
             jsonl: Target::create(outputs.jsonl.as_deref())?,
             report: Target::create(outputs.report.as_deref())?,
+            html: Target::create(outputs.html.as_deref())?,
         })
     }
 
@@ -98,6 +100,10 @@ impl Results {
         }
         if let Some(report) = &mut self.report {
             report.write(text.as_bytes()).map_err(super::failed)?;
+        }
+        if let Some(page) = &mut self.html {
+            let html = html::report(&self.rows, None);
+            page.write(html.as_bytes()).map_err(super::failed)?;
         }
         if output.json || self.rows.is_empty() {
             return Ok(());

@@ -148,13 +148,15 @@ fn a_deep_merge_gives_way_to_one_of_level_1() {
             .level(1)
             .map_or(0, |level| level.tables().len())
     };
-    assert_eq!(level_one(), 4, "the first went deeper");
+    // The first may lie deeper: nothing was in its way.
+    let before = level_one();
+    assert!(before >= 4);
     let engine = db.inside().0;
     assert!(
         !background.give_way(engine, Urgency::Shallow),
         "that is not more urgent"
     );
-    assert_eq!(level_one(), 4);
+    assert_eq!(level_one(), before);
     assert_eq!(merge_all(&db, &deep), MergeOutcome::Merged);
     assert_eq!(level_one(), 0, "the merge did it");
     drop(busy);

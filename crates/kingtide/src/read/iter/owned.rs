@@ -1,6 +1,6 @@
 //! The iterator that users hold: owned, without a lifetime, loading separated values when they are asked for.
 
-use std::{any::Any, fmt, io, iter::FusedIterator, sync::Arc};
+use std::{any::Any, fmt, io, iter::FusedIterator};
 
 use kingtide_base::{Cursor, StorageError, StorageResult, ValuePointer, ValueRef};
 
@@ -13,13 +13,13 @@ use crate::{
 /// The merged cursor under an iterator. `MergeCursor<Box<dyn Cursor>>` fits here as well and saves a virtual call a step.
 pub(crate) type MergedSource = Box<dyn Cursor>;
 
-/// Reads values that lie in the value log.
+/// Reads values that lie in the value log, for one iterator.
 pub(crate) trait ValueSource: Send + Sync {
     /// The value of `key` that `pointer` names.
     ///
     /// # Errors
     /// When storage fails, or what is there is not the value of `key`.
-    fn read(&self, pointer: &ValuePointer, key: &[u8]) -> StorageResult<Vec<u8>>;
+    fn read(&mut self, pointer: &ValuePointer, key: &[u8]) -> StorageResult<Vec<u8>>;
 }
 
 /// Visits the keys of one family in order, as one snapshot sees them.
@@ -52,7 +52,7 @@ pub(crate) trait ValueSource: Send + Sync {
 pub struct Iter {
     // Dropped in this order: the cursor reads what `keep_alive` holds.
     view: MvccCursor<MergedSource>,
-    values: Arc<dyn ValueSource>,
+    values: Box<dyn ValueSource>,
     #[expect(dead_code, reason = "held for what its drop releases")]
     keep_alive: Box<dyn Any + Send>,
     /// The separated value of the shown key, once it was asked for.
@@ -76,7 +76,7 @@ impl Iter {
     /// separated come from `values`.
     pub(crate) fn new(
         view: MvccCursor<MergedSource>,
-        values: Arc<dyn ValueSource>,
+        values: Box<dyn ValueSource>,
         keep_alive: Box<dyn Any + Send>,
     ) -> Self {
         Self {

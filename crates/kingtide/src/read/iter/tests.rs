@@ -525,8 +525,8 @@ struct Values {
     reads: AtomicUsize,
 }
 
-impl ValueSource for Values {
-    fn read(&self, pointer: &ValuePointer, key: &[u8]) -> StorageResult<Vec<u8>> {
+impl ValueSource for Arc<Values> {
+    fn read(&mut self, pointer: &ValuePointer, key: &[u8]) -> StorageResult<Vec<u8>> {
         self.reads.fetch_add(1, atomic::Ordering::SeqCst);
         if pointer.offset % 2 == 1 {
             return Err(StorageError::checksum(
@@ -548,7 +548,7 @@ fn iter_over(versions: Vec<Version>, moves_left: Option<usize>) -> (Iter, Arc<Va
     let view = MvccCursor::new(source, KeyOrder::BYTEWISE, SeqNo(100), 100);
     let values = Arc::new(Values::default());
     (
-        Iter::new(view, values.clone(), Box::new("kept alive")),
+        Iter::new(view, Box::new(values.clone()), Box::new("kept alive")),
         values,
     )
 }

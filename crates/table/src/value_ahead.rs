@@ -1,0 +1,197 @@
+//! Reads values ahead of one reader that takes them in the order of their keys, or in the opposite one.
+//!
+//! Whoever writes a value file appends values in key order, so a scan meets the records of each file in the order in which
+//! they lie, although it goes from file to file. For each of the files met last there is a window: where the reader
+//! was, and a piece of the file around that. After a few steps in one direction, with gaps that are small, a read takes a
+//! whole piece, twice as long as the one before, up to a bound; a jump begins anew with single records. So a scan of adjacent
+//! records of 4 KiB asks the system once for dozens of them, and point reads cost what they cost.
+//!
+//! Every record is verified as in [`ValueFiles::read`]. Pieces are copies: files never change, so they cannot be stale.
+
+use std::io;
+
+use kingtide_base::{FileId, StorageError, StorageResult, ValuePointer};
+use kingtide_format::vlog::VLOG_HEADER_BYTES;
+
+use crate::value_log::ValueFiles;
+
+/// Files that are read ahead of at the same time; others are forgotten, the one not met for longest first.
+const WINDOWS_MAX: usize = 8;
+/// The longest piece, and the first, in bytes.
+const PIECE_BYTES_MAX: u64 = 256 << 10;
+const PIECE_BYTES_MIN: u64 = 32 << 10;
+/// The largest gap that a step may have, in bytes.
+const GAP_BYTES_MAX: u64 = 64 << 10;
+/// Steps in one direction before pieces are read.
+const STEPS_BEFORE: u32 = 2;
+
+/// See the module. Holds at most 2 MiB.
+#[derive(Debug, Default)]
+pub struct ValueReadAhead {
+    /// The one met last is the last.
+    windows: Vec<Window>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Backward,
+}
+
+#[derive(Debug)]
+struct Window {
+    file: FileId,
+    /// The record read last.
+    last: (u64, u64),
+    direction: Direction,
+    steps: u32,
+    piece: Vec<u8>,
+    /// Where in the file the piece begins.
+    piece_start: u64,
+    piece_bytes: u64,
+}
+
+impl ValueReadAhead {
+    /// The value that `pointer` leads to and that was appended for `key`, as [`ValueFiles::read`] answers it.
+    ///
+    /// # Errors
+    /// As [`ValueFiles::read`].
+    pub fn read(
+        &mut self,
+        files: &ValueFiles,
+        pointer: &ValuePointer,
+        key: &[u8],
+    ) -> StorageResult<Vec<u8>> {
+        let span = (
+            pointer.offset,
+            pointer
+                .offset
+                .saturating_add(u64::from(pointer.record_bytes)),
+        );
+        let window = self.window(pointer.file, span);
+        if let Some(record) = window.record(span) {
+            return files.open_value(record, pointer, key);
+        }
+        match window.wanted_piece(span) {
+            Some(piece) => {
+                window.piece_start = piece.0;
+                // What cannot be read ahead may still be read alone; that tells what is wrong.
+                if files
+                    .read_piece(pointer.file, piece, &mut window.piece)
+                    .is_err()
+                {
+                    window.piece.clear();
+                }
+            }
+            // What is kept would only take room.
+            None => window.piece = Vec::new(),
+        }
+        match window.record(span) {
+            Some(record) => files.open_value(record, pointer, key),
+            None => files.read(pointer, key),
+        }
+    }
+
+    /// The window of `file`, which is told of the step to `span`.
+    fn window(&mut self, file: FileId, span: (u64, u64)) -> &mut Window {
+        let known = self.windows.iter().position(|window| window.file == file);
+        let window = match known {
+            Some(index) => {
+                let mut window = self.windows.remove(index);
+                window.step(span);
+                window
+            }
+            None => {
+                if self.windows.len() >= WINDOWS_MAX {
+                    self.windows.remove(0);
+                }
+                Window {
+                    file,
+                    last: span,
+                    direction: Direction::Forward,
+                    steps: 0,
+                    piece: Vec::new(),
+                    piece_start: 0,
+                    piece_bytes: 0,
+                }
+            }
+        };
+        let index = self.windows.len();
+        self.windows.push(window);
+        &mut self.windows[index]
+    }
+}
+
+impl Window {
+    /// Notes that the reader goes from the record read last to the one at `span`.
+    fn step(&mut self, span: (u64, u64)) {
+        let (start, end) = span;
+        let is_near = |gap: Option<u64>| gap.is_some_and(|gap| gap <= GAP_BYTES_MAX);
+        let direction = if is_near(start.checked_sub(self.last.1)) {
+            Some(Direction::Forward)
+        } else if is_near(self.last.0.checked_sub(end)) {
+            Some(Direction::Backward)
+        } else {
+            None
+        };
+        match direction {
+            Some(direction) if direction == self.direction => self.steps += 1,
+            Some(direction) => {
+                self.direction = direction;
+                self.steps = 1;
+                self.piece_bytes = 0;
+            }
+            // The same record again is no step.
+            None if span == self.last => {}
+            None => {
+                self.steps = 0;
+                self.piece_bytes = 0;
+            }
+        }
+        self.last = span;
+    }
+
+    /// The bytes of the record at `span`, if the piece holds them.
+    fn record(&self, (start, end): (u64, u64)) -> Option<&[u8]> {
+        let from = start.checked_sub(self.piece_start)?;
+        let to = end.checked_sub(self.piece_start)?;
+        let (from, to) = (usize::try_from(from).ok()?, usize::try_from(to).ok()?);
+        self.piece.get(from..to).filter(|record| !record.is_empty())
+    }
+
+    /// The piece to read for the record at `span`: none before the reader walks, and for records that are long enough to be
+    /// read alone.
+    fn wanted_piece(&mut self, (start, end): (u64, u64)) -> Option<(u64, u64)> {
+        if self.steps < STEPS_BEFORE {
+            return None;
+        }
+        self.piece_bytes = (self.piece_bytes * 2).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX);
+        if end.checked_sub(start)? >= self.piece_bytes {
+            return None;
+        }
+        Some(match self.direction {
+            Direction::Forward => (start, start.checked_add(self.piece_bytes)?),
+            Direction::Backward => {
+                let from = end.saturating_sub(self.piece_bytes);
+                (from.max(VLOG_HEADER_BYTES as u64).min(start), end)
+            }
+        })
+    }
+}
+
+/// Fills `piece` with the bytes from the first to the second of `span`, fewer at the end of the file.
+pub(crate) fn fill(
+    file: &dyn kingtide_env::File,
+    name: &str,
+    span: (u64, u64),
+    piece: &mut Vec<u8>,
+) -> StorageResult<()> {
+    let length = usize::try_from(span.1.saturating_sub(span.0)).unwrap_or(usize::MAX);
+    let length = length.min(PIECE_BYTES_MAX as usize);
+    piece.clear();
+    piece.resize(length, 0);
+    let error = |error: io::Error| StorageError::io(name, "read", error);
+    let read = file.read_at(piece, span.0).map_err(error)?;
+    piece.truncate(read);
+    Ok(())
+}
