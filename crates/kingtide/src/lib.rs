@@ -85,6 +85,7 @@ mod memtable;
 mod options;
 mod output;
 mod read;
+mod repair;
 mod snapshot;
 mod stats;
 mod txn;
@@ -111,6 +112,7 @@ pub use options::{
     Compression, FamilyOptions, IsolationLevel, IterOptions, Options, SyncMode, TransactionOptions,
 };
 pub use read::{Entries, Iter, Value};
+pub use repair::{ManifestFound, RepairLoss, RepairOptions, RepairReport, RepairedFamily, repair};
 pub use stats::{
     CacheStats, FamilyStats, LevelStats, MemoryPressure, MemoryStats, SnapshotStats, Stats,
     ValueStats,

@@ -3,12 +3,12 @@
 //! Readers look in a list sorted by id that is replaced as a whole when a handle is opened or closed, so a look-up takes
 //! no lock and writes nothing shared but, now and then, a mark. A clock closes handles over the limit: its hand takes
 //! marks away and closes the first unmarked handle that nobody holds. Handles in use are never closed, so their number
-//! may exceed the limit for as long as they are used. A handle is opened and closed outside of the lock; of two threads
-//! that open the same one at the same time, one throws its own away.
+//! may exceed the limit for as long as they are used. A handle is opened and closed outside of that lock, one at a time
+//! for each file.
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use kingtide_base::{FileId, StorageError, StorageResult};
 use kingtide_env::sync::Mutex;
 use kingtide_env::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +16,8 @@ use kingtide_env::sync::atomic::{AtomicBool, Ordering};
 /// The system's numbers for "this process has too many files open" and "this machine has".
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
+/// Files of different ids are opened side by side, as a rule, with so many locks.
+const OPENING_LOCKS: usize = 16;
 
 /// True when the system refused to open a file because this process, or the machine, has too many open.
 #[must_use]
@@ -29,6 +31,9 @@ pub struct Handles<H> {
     open_max: usize,
     /// Sorted by file. Replaced under the lock of `hand`.
     open: ArcSwap<Vec<Arc<Slot<H>>>>,
+    /// Held while a handle is opened, by what is left of its file's id: opening may take megabytes, which several threads
+    /// that want the same file should not take at once.
+    opening: [Mutex<()>; OPENING_LOCKS],
     /// Where the clock goes on; its lock serialises changes of `open`.
     hand: Mutex<usize>,
 }
@@ -39,6 +44,19 @@ struct Slot<H> {
     handle: Arc<H>,
     /// Relaxed: tells the clock that the handle was used, and publishes nothing.
     is_marked: AtomicBool,
+}
+
+/// Open handles of one moment, looked up without further cost for each.
+#[derive(Debug)]
+pub struct View<H>(Guard<Arc<Vec<Arc<Slot<H>>>>>);
+
+impl<H> View<H> {
+    /// The handle of `file`, if it is among them.
+    pub fn get(&self, file: FileId) -> Option<&H> {
+        let slot = find(&self.0, file)?;
+        slot.mark();
+        Some(&slot.handle)
+    }
 }
 
 impl<H> Slot<H> {
@@ -56,6 +74,7 @@ impl<H> Handles<H> {
         Self {
             open_max: open_max.max(1),
             open: ArcSwap::from_pointee(Vec::new()),
+            opening: std::array::from_fn(|_| Mutex::new(())),
             hand: Mutex::new(0),
         }
     }
@@ -88,14 +107,17 @@ impl<H> Handles<H> {
         Ok(work(&handle))
     }
 
-    /// Shows the handle of `file` to `look`, if it is open.
-    pub fn peek(&self, file: FileId, look: impl FnOnce(&H)) {
-        if let Some(slot) = find(&self.open.load(), file) {
-            look(&slot.handle);
-        }
+    /// The handles that are open now. While it lives, those in it stay open.
+    pub fn view(&self) -> View<H> {
+        View(self.open.load())
     }
 
     fn open_new(&self, file: FileId, open: impl Fn() -> StorageResult<H>) -> StorageResult<Arc<H>> {
+        let _one_for_a_file = self.opening[file.0 as usize % OPENING_LOCKS].lock();
+        if let Some(slot) = find(&self.open.load(), file) {
+            slot.mark();
+            return Ok(Arc::clone(&slot.handle));
+        }
         let handle = match open() {
             Err(StorageError::Io { source, .. }) if has_no_more_files(&source) => {
                 self.close_some();
@@ -107,9 +129,6 @@ impl<H> Handles<H> {
         {
             let _serialised = self.hand.lock();
             let present = self.open.load();
-            if let Some(first) = find(&present, file) {
-                return Ok(Arc::clone(&first.handle));
-            }
             let mut next = Vec::with_capacity(present.len() + 1);
             next.extend(present.iter().cloned());
             let at = next.partition_point(|slot| slot.file < file);

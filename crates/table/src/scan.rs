@@ -45,7 +45,6 @@ pub struct ScanDamage {
 
 /// What a scan found.
 pub struct ScannedTable {
-    file: Arc<dyn File>,
     name: String,
     file_id: FileId,
     /// Offset and length of every whole data block, ascending.
@@ -54,6 +53,8 @@ pub struct ScannedTable {
     pub sequence_base: SeqNo,
     /// What the table says about itself, if that is whole.
     pub properties: Option<Properties>,
+    /// The first key of a whole block.
+    pub first_key: Option<Vec<u8>>,
     /// Entries in whole blocks.
     pub entries: u64,
     /// What is not whole, ascending.
@@ -100,11 +101,11 @@ impl ScannedTable {
     ///
     /// # Errors
     /// When reading fails, and `NewerVersion` when an intact footer says so. Damage is part of the answer.
-    pub fn scan(file: Arc<dyn File>, name: String, file_id: FileId) -> StorageResult<Self> {
+    pub fn scan(file: &dyn File, name: String, file_id: FileId) -> StorageResult<Self> {
         let file_bytes = file
             .len()
             .map_err(|error| StorageError::io(&*name, "read", error))?;
-        let bytes = read_range(&*file, &name, 0, file_bytes)?;
+        let bytes = read_range(file, &name, 0, file_bytes)?;
         let footer = match read_footer(&bytes, file_id) {
             Err(TailFault::Newer(found)) => {
                 let fault = TailFault::Newer(found);
@@ -113,12 +114,12 @@ impl ScannedTable {
             footer => footer.ok(),
         };
         let mut table = Self {
-            file,
             name,
             file_id,
             blocks: Vec::new(),
             sequence_base: SeqNo::ZERO,
             properties: None,
+            first_key: None,
             entries: 0,
             damages: Vec::new(),
         };
@@ -134,11 +135,12 @@ impl ScannedTable {
         Ok(table)
     }
 
-    /// Walks the entries of the whole blocks, in the order of the file.
+    /// Walks the entries of the whole blocks in `file`, which is the one that was scanned, in its order.
     #[must_use]
-    pub fn entries(self: Arc<Self>) -> ScannedEntries {
+    pub fn entries(self: Arc<Self>, file: Arc<dyn File>) -> ScannedEntries {
         ScannedEntries {
             table: self,
+            file,
             next_block: 0,
             block: None,
             entry: 0,
@@ -246,6 +248,10 @@ impl Scan<'_> {
         {
             damage.before = Some(first);
         }
+        if self.table.first_key.is_none() {
+            let first = self.table.first_key.insert(Vec::new());
+            block.copy_key(0, first);
+        }
         let last = self.last_key.get_or_insert_default();
         block.copy_key(block.entries() - 1, last);
         self.table.entries += block.entries() as u64;
@@ -278,6 +284,7 @@ impl Scan<'_> {
 /// A walk over the entries of a scanned table.
 pub struct ScannedEntries {
     table: Arc<ScannedTable>,
+    file: Arc<dyn File>,
     next_block: usize,
     block: Option<DataBlock>,
     entry: usize,
@@ -312,7 +319,7 @@ impl ScannedEntries {
             };
             self.next_block += 1;
             let table = &*self.table;
-            let bytes = read_range(&*table.file, &table.name, offset, offset + length)?;
+            let bytes = read_range(&*self.file, &table.name, offset, offset + length)?;
             let fail = |fault| damaged(&table.name, offset, fault);
             let mut block = DataBlock::decode(bytes, table.file_id, offset).map_err(fail)?;
             block.raise_sequences(table.sequence_base);

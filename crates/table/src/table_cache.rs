@@ -7,7 +7,7 @@ use kingtide_collections::{Account, MemoryBudget};
 use kingtide_env::{Directory, OpenMode};
 use kingtide_format::TableMeta;
 
-use crate::handles::Handles;
+use crate::handles::{Handles, View};
 use crate::names::{klog_name, klog_path};
 use crate::table::Table;
 
@@ -20,6 +20,20 @@ pub struct TableCache {
     directory: Arc<dyn Directory>,
     tables: Handles<Table>,
     budget: Arc<MemoryBudget>,
+}
+
+/// The open tables of one moment, for a read that looks at several: nothing shared is written for each of them. Those in it
+/// stay open for as long as it lives, so it is for the length of one read.
+#[derive(Debug)]
+pub struct OpenTables(View<Table>);
+
+impl OpenTables {
+    /// The table that `meta` describes, if it is among them.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, meta: &TableMeta) -> Option<&Table> {
+        self.0.get(meta.file)
+    }
 }
 
 impl TableCache {
@@ -83,9 +97,10 @@ impl TableCache {
             .with(meta.file, || self.open(meta, order), work)?
     }
 
-    /// Asks the processor to fetch what a read of a key with this hash looks at first, if the table is open.
-    pub fn prefetch(&self, meta: &TableMeta, hash: u64) {
-        self.tables.peek(meta.file, |table| table.prefetch(hash));
+    /// The tables that are open now.
+    #[must_use]
+    pub fn open_tables(&self) -> OpenTables {
+        OpenTables(self.tables.view())
     }
 
     fn open(&self, meta: &TableMeta, order: &KeyOrder) -> StorageResult<Table> {

@@ -1,4 +1,4 @@
-//! Proofs that a database keeps its promises: what the integration tests and the binary `proof` share.
+//! Proofs that a database keeps its promises: what the integration tests and `crates/sim` share.
 //!
 //! | module | what it shows |
 //! |---|---|
@@ -6,6 +6,7 @@
 //! | [`script`] | a fixed history, cut at every I/O, recovers to a state that the promises allow |
 //! | [`kill`] | a real process killed on a real directory loses no acknowledged transaction |
 //! | [`damage`] | a flipped byte anywhere is an error or harmless, never a wrong answer |
+//! | [`repair`] | what is whole in a damaged database is brought back, and what is not is told |
 //! | [`fuzz`] | any bytes are an error or harmless, in every decoder, and any calls answer as a map would |
 //! | [`real_data`] | real records survive an import that is killed half way |
 //! | [`isolation`] | transactions see of each other what their levels say |
@@ -25,6 +26,7 @@ pub mod model;
 pub mod order;
 pub mod random;
 pub mod real_data;
+pub mod repair;
 pub mod runner;
 pub mod script;
 pub mod together;

@@ -12,15 +12,19 @@ use kingtide_base::{
     planted::{self, Bug},
 };
 use kingtide_collections::{EntryOffset, Memtable};
-use kingtide_table::{BlockValue, TableValue};
+use kingtide_table::{BlockValue, OpenTables, Table, TableValue, has_no_more_files};
 
 use super::{iter::mvcc::is_expired, value::Value};
 use crate::{
-    error::Result,
+    error::{Error, Result},
     family::{Family, SuperVersion},
     files::Files,
     version::Version,
 };
+
+/// How many tables a read looks up before it looks into the first place: the processor is asked for the first cache line of
+/// every probe to come, so that a read that looks in several places waits for memory about once.
+const TABLES_AHEAD: usize = 8;
 
 /// What a read sees.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +81,34 @@ pub(crate) fn find(
     point: ReadPoint,
     now: &dyn Fn() -> i64,
 ) -> Result<Option<Found>> {
+    let open = files.tables.open_tables();
+    let place = (family, files, Some(&open));
+    match find_among(current, place, key, point, now) {
+        // What is seen open stays open: without it, idle tables can be closed to make room for the one that is wanted.
+        Err(error) if is_out_of_files(&error) => {
+            drop(open);
+            find_among(current, (family, files, None), key, point, now)
+        }
+        found => found,
+    }
+}
+
+fn is_out_of_files(error: &Error) -> bool {
+    let source = std::error::Error::source(error);
+    match source.and_then(|source| source.downcast_ref::<StorageError>()) {
+        Some(StorageError::Io { source, .. }) => has_no_more_files(source),
+        _ => false,
+    }
+}
+
+/// [`find`], with the tables that are open already.
+fn find_among(
+    current: &SuperVersion,
+    (family, files, open): (&Family, &Files, Option<&OpenTables>),
+    key: &[u8],
+    point: ReadPoint,
+    now: &dyn Fn() -> i64,
+) -> Result<Option<Found>> {
     let hash = family.order.hash(key);
     let is_live = |kind: EntryKind, expires_at: i64| match kind {
         EntryKind::Put => {
@@ -85,7 +117,18 @@ pub(crate) fn find(
         _ => false,
     };
     if let Some(hash) = hash {
-        prefetch(current, files, key, hash);
+        for memory in current.memories() {
+            memory.table.prefetch(hash);
+        }
+    }
+    let mut tables = current.version.all_tables_for_key(key);
+    let mut ahead = [const { None }; TABLES_AHEAD];
+    for (place, meta) in ahead.iter_mut().zip(&mut tables) {
+        let table = open.and_then(|open| open.get(meta));
+        if let (Some(table), Some(hash)) = (table, hash) {
+            table.prefetch(hash);
+        }
+        *place = Some((meta, table));
     }
     let mut cover = SeqNo::ZERO;
     for memory in current.memories() {
@@ -99,42 +142,32 @@ pub(crate) fn find(
             return Ok(live.then(|| Found::Memory(Arc::clone(&memory.table), entry.offset)));
         }
     }
-    for level in 1..=current.version.depth() {
-        for meta in current.version.tables_for_key(level, key) {
-            if meta.sequence_max < cover {
-                // Whatever it holds of the key is hidden.
-                continue;
+    let ahead = ahead.into_iter().flatten();
+    for (meta, table) in ahead.chain(tables.map(|meta| (meta, None))) {
+        if meta.sequence_max < cover {
+            // Whatever it holds of the key is hidden.
+            continue;
+        }
+        let mut look = |table: &Table| {
+            cover = cover.max(table.range_cover(key, point.sequence));
+            table.get(key, hash, point.sequence, &files.blocks)
+        };
+        let entry = match table {
+            Some(table) => look(table)?,
+            None => files.tables.with(meta, &family.order, look)?,
+        };
+        if let Some(entry) = entry {
+            check_kind(entry.kind)?;
+            if entry.sequence < cover || !is_live(entry.kind, entry.expires_at) {
+                return Ok(None);
             }
-            let entry = files.tables.with(meta, &family.order, |table| {
-                cover = cover.max(table.range_cover(key, point.sequence));
-                table.get(key, hash, point.sequence, &files.blocks)
-            })?;
-            if let Some(entry) = entry {
-                check_kind(entry.kind)?;
-                if entry.sequence < cover || !is_live(entry.kind, entry.expires_at) {
-                    return Ok(None);
-                }
-                return Ok(Some(match entry.value {
-                    TableValue::Inline(value) => Found::Block(value),
-                    TableValue::Separated(pointer) => Found::Separated(pointer),
-                }));
-            }
+            return Ok(Some(match entry.value {
+                TableValue::Inline(value) => Found::Block(value),
+                TableValue::Separated(pointer) => Found::Separated(pointer),
+            }));
         }
     }
     Ok(None)
-}
-
-/// Asks the processor for the first cache line of every probe to come, so that a read that looks in several places waits
-/// for memory about once.
-fn prefetch(current: &SuperVersion, files: &Files, key: &[u8], hash: u64) {
-    for memory in current.memories() {
-        memory.table.prefetch(hash);
-    }
-    for level in 1..=current.version.depth() {
-        for meta in current.version.tables_for_key(level, key) {
-            files.tables.prefetch(meta, hash);
-        }
-    }
 }
 
 /// The number of the newest version of `key`, given with its hash, or of the newest range delete over it, in the tables

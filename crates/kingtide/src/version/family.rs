@@ -154,8 +154,8 @@ impl Version {
     }
 
     /// The levels, level 1 first; the last one has tables.
-    pub(crate) fn levels(&self) -> impl ExactSizeIterator<Item = &Level> {
-        self.levels.iter().map(|level| &**level)
+    pub(crate) fn levels(&self) -> impl ExactSizeIterator<Item = &Arc<Level>> {
+        self.levels.iter()
     }
 
     /// The number of the deepest level with tables; 0 without tables.
@@ -198,6 +198,16 @@ impl Version {
     pub(crate) fn has_between(&self, level: u8, keys: (&[u8], &[u8])) -> bool {
         self.level(level)
             .is_some_and(|level| level.has_between(&self.order, keys))
+    }
+
+    /// The tables of all levels whose key range holds `key`, in read order.
+    pub(crate) fn all_tables_for_key<'a>(
+        &'a self,
+        key: &'a [u8],
+    ) -> impl Iterator<Item = &'a Arc<TableMeta>> + use<'a> {
+        self.levels
+            .iter()
+            .flat_map(move |level| level.for_key(&self.order, key))
     }
 
     /// Sums over one level.

@@ -2,7 +2,7 @@
 //!
 //! 1. Nothing waits for a flush and there is ample memory: nothing, at the cost of two loads.
 //! 2. Caches give way, and the largest memtable is flushed early.
-//! 3. The writer is delayed, the more the fuller its families' memtables are against what is flushed of those before. It
+//! 3. Of small commits one in every few kilobytes goes on here, and pays for all. The writer is delayed, the more the fuller its families' memtables are against what is flushed of those before. It
 //!    sleeps in steps of a millisecond and looks again after each; what is shorter is saved up.
 //! 4. With the budget used up, it waits until memory is given back, for a bounded time.
 //!
@@ -34,7 +34,9 @@ impl Pipeline {
             return Ok(());
         }
         self.make_memory_room(bytes)?;
-        self.hold_back(writes, bytes);
+        if let Some(bytes) = self.stall.take_bytes(bytes) {
+            self.hold_back(writes, bytes);
+        }
         Ok(())
     }
 
@@ -58,7 +60,8 @@ impl Pipeline {
         if squeeze() {
             return Ok(());
         }
-        self.stall.wait(
+        let begun = self.is_watched().then(|| self.env.monotonic_nanos());
+        let outcome = self.stall.wait(
             || !squeeze(),
             || {
                 format!(
@@ -66,7 +69,9 @@ impl Pipeline {
                     self.memory.describe()
                 )
             },
-        )
+        );
+        self.tell_memory_wait(begun);
+        outcome
     }
 
     /// Delays the writer as the pressure asks.
@@ -83,6 +88,7 @@ impl Pipeline {
                 if let Some(step) = self.stall.save_up(wanted) {
                     self.env.sleep(step);
                     self.stall.note_delayed(step.as_nanos() as u64);
+                    self.tell_delayed(step.as_nanos() as u64);
                 }
                 return;
             }
@@ -96,6 +102,7 @@ impl Pipeline {
             slept = measured.max(slept + DELAY_STEP.as_nanos() as u64);
         }
         self.stall.note_delayed(slept);
+        self.tell_delayed(slept);
     }
 
     /// The strongest reason to hold `writes` back.

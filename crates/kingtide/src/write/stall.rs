@@ -12,6 +12,7 @@ use kingtide_env::sync::{
     Condvar, Mutex,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
+use kingtide_policy::BYTES_PER_STEP;
 
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -36,6 +37,8 @@ pub(crate) struct Stall {
     /// Bytes of memtables that were ever sealed, and of those that have left since.
     sealed_total: AtomicU64,
     flushed_total: AtomicU64,
+    /// Bytes of small commits that nobody was delayed for yet.
+    unpaced_bytes: AtomicUsize,
     /// Delays too short to be slept one by one, in nanoseconds.
     debt_nanos: AtomicU64,
     delayed_nanos: AtomicU64,
@@ -53,6 +56,7 @@ impl Stall {
             waiting: AtomicUsize::new(0),
             sealed_total: AtomicU64::new(0),
             flushed_total: AtomicU64::new(0),
+            unpaced_bytes: AtomicUsize::new(0),
             debt_nanos: AtomicU64::new(0),
             delayed_nanos: AtomicU64::new(0),
             stalls: AtomicU64::new(0),
@@ -148,6 +152,23 @@ impl Stall {
     /// True while flushing fails.
     pub(super) fn is_failing(&self) -> bool {
         self.is_failing.load(Ordering::Relaxed)
+    }
+
+    /// For how many bytes a commit of `bytes` is to be delayed: small ones are saved up, and every so often one answers for
+    /// all, so that most need not look at the pressure.
+    pub(super) fn take_bytes(&self, bytes: usize) -> Option<usize> {
+        if bytes >= BYTES_PER_STEP {
+            return Some(bytes);
+        }
+        let sum = self.unpaced_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if sum < BYTES_PER_STEP {
+            return None;
+        }
+        // Others may have seen more than a step too: what is taken is taken once.
+        match self.unpaced_bytes.swap(0, Ordering::Relaxed) {
+            0 => None,
+            taken => Some(taken),
+        }
     }
 
     /// Saves up a delay that is shorter than [`DELAY_STEP`]; answers what is to be slept now, if it is enough.

@@ -20,20 +20,22 @@ fn build(world: &World) -> FileId {
     world.build(FileId(3), &settings, &entries()).file
 }
 
-fn scan(world: &World, file_id: FileId) -> ScannedTable {
+fn open(world: &World, file_id: FileId) -> Arc<dyn File> {
     let name = crate::klog_name(file_id);
-    let file = world
-        .directory
-        .open(&name, kingtide_env::OpenMode::Read)
-        .expect("there");
-    ScannedTable::scan(file, name, file_id).expect("no faults")
+    let opened = world.directory.open(&name, kingtide_env::OpenMode::Read);
+    opened.expect("there")
+}
+
+fn scan(world: &World, file_id: FileId) -> ScannedTable {
+    let file = open(world, file_id);
+    ScannedTable::scan(&*file, crate::klog_name(file_id), file_id).expect("no faults")
 }
 
 /// The numbers of the entries that a scan gives, checked to be those that were written.
-fn numbers(table: ScannedTable) -> Vec<usize> {
+fn numbers(world: &World, table: ScannedTable) -> Vec<usize> {
     let wanted = entries();
     let counted = table.entries;
-    let mut walk = Arc::new(table).entries();
+    let mut walk = Arc::new(table).entries(open(world, FileId(3)));
     let mut found = Vec::new();
     while let Some(entry) = walk.step().expect("no faults") {
         let index = wanted
@@ -74,7 +76,7 @@ fn a_flipped_byte_costs_a_block_at_most() {
         whole.blocks.clone(),
         whole.blocks.last().map(|(at, len)| at + len),
     );
-    assert_eq!(numbers(whole).len(), 40);
+    assert_eq!(numbers(&world, whole).len(), 40);
     let path = World::path(file);
     let bytes = world.env.read_file(&path).expect("there");
     for offset in 0..bytes.len() as u64 {
@@ -92,7 +94,7 @@ fn a_flipped_byte_costs_a_block_at_most() {
             }
         );
         let damages = table.damages.clone();
-        check_gaps(&numbers(table), &damages);
+        check_gaps(&numbers(&world, table), &damages);
         assert_eq!(damages[0].may_hold_entries, is_data, "offset {offset}");
         world.env.write_file(&path, &bytes).expect("no faults");
     }
@@ -114,7 +116,7 @@ fn what_is_cut_or_zeroed_is_told() {
         let table = scan(&world, file);
         let whole = blocks.iter().filter(|(at, len)| at + len <= length as u64);
         assert_eq!(table.blocks.len(), whole.count());
-        numbers(table);
+        numbers(&world, table);
     }
     for start in (0..bytes.len()).step_by(31) {
         let mut zeroed = bytes.clone();
@@ -128,7 +130,7 @@ fn what_is_cut_or_zeroed_is_told() {
             blocks.len() - blocks.iter().filter(is_hit).count()
         );
         let damages = table.damages.clone();
-        check_gaps(&numbers(table), &damages);
+        check_gaps(&numbers(&world, table), &damages);
     }
 }
 

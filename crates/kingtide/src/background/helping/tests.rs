@@ -148,8 +148,9 @@ fn a_deep_merge_gives_way_to_one_of_level_1() {
             .level(1)
             .map_or(0, |level| level.tables().len())
     };
+    // The first may lie deeper: nothing was in its way.
     let before = level_one();
-    assert!(before >= 4, "{before} tables on level 1");
+    assert!(before >= 4);
     let engine = db.inside().0;
     assert!(
         !background.give_way(engine, Urgency::Shallow),

@@ -102,6 +102,30 @@ fn the_queue_tells_how_far_it_is() {
     assert_eq!((stall.done(third, 0.0), stall.waiting()), (1.0, 0));
 }
 
+/// Goal: every byte is answered for once, by commits of 4 KiB or more themselves. Method: commits of 1 KiB by four threads.
+#[test]
+fn small_commits_are_answered_for_together() {
+    let stall = Arc::new(stall());
+    assert_eq!(stall.take_bytes(BYTES_PER_STEP), Some(BYTES_PER_STEP));
+    assert_eq!(stall.take_bytes(100), None);
+    assert_eq!(stall.take_bytes(BYTES_PER_STEP - 100), Some(BYTES_PER_STEP));
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let stall = Arc::clone(&stall);
+            thread::spawn(move || -> usize {
+                (0..1000).filter_map(|_| stall.take_bytes(1024)).sum()
+            })
+        })
+        .collect();
+    let taken: usize = threads
+        .into_iter()
+        .map(|thread| thread.join().expect("no panic"))
+        .sum();
+    let left = stall.unpaced_bytes.load(Ordering::Relaxed);
+    assert_eq!(taken + left, 4000 * 1024);
+    assert!(left < BYTES_PER_STEP);
+}
+
 /// Goal: short delays are not lost and not slept twice. Method: delays of a third of a step by one thread, then by four.
 #[test]
 fn short_delays_are_saved_up() {

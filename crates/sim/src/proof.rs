@@ -1,37 +1,26 @@
-//! `proof`: shows at full length that Kingtide keeps its promises. Exit code 1 when it does not.
+//! The proofs on threads and files of the system: each promise at full length.
 
-mod proof_isolation;
+mod isolation;
 
 use std::{
     env,
     io::{self, Write},
-    num::NonZero,
     ops::AddAssign,
     path::PathBuf,
-    process::{Command, ExitCode, exit},
-    thread,
+    process::{Command, exit},
 };
 
-use clap::{Parser, Subcommand};
+use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use kingtide_testkit::{
-    Checked, Violation, damage, history, kill, real_data,
+    Checked, Violation, damage, history, kill, real_data, repair,
     runner::{self, Report},
     script,
 };
 
-#[derive(Parser)]
-#[command(about = "Shows at full length that Kingtide keeps its promises")]
-struct Arguments {
-    /// Threads that work at the same time [default: one per core]
-    #[arg(long, global = true)]
-    threads: Option<usize>,
-    #[command(subcommand)]
-    proof: Proof,
-}
-
+/// One proof, or several.
 #[derive(Subcommand)]
-enum Proof {
+pub enum Proof {
     /// Random histories against the model, over kills and power cuts
     Model {
         /// Operations of all seeds together
@@ -74,6 +63,12 @@ enum Proof {
         #[arg(long, default_value_t = 1)]
         stride: u64,
     },
+    /// Damaged databases repaired
+    Repair {
+        /// Bytes between two damages
+        #[arg(long, default_value_t = 1)]
+        stride: usize,
+    },
     /// A package index imported by a program that is killed half way
     RealData {
         /// The package index (deb822), uncompressed
@@ -90,7 +85,7 @@ enum Proof {
         seed: u64,
     },
     #[command(flatten)]
-    Isolation(proof_isolation::IsolationProof),
+    Isolation(isolation::IsolationProof),
     /// All of the above but real-data, at the length that changes must pass
     Ci,
     /// The process that `kill-loop` kills
@@ -98,21 +93,11 @@ enum Proof {
     KillChild { directory: PathBuf, seed: u64 },
 }
 
-fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let threads = arguments
-        .threads
-        .unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
-    match run(arguments.proof, threads) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(violation) => {
-            say(&format!("VIOLATION: {violation}"));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run(proof: Proof, threads: usize) -> Checked {
+/// Runs a proof on `threads` threads.
+///
+/// # Errors
+/// What was violated.
+pub fn run(proof: Proof, threads: usize) -> Checked {
     match proof {
         Proof::Model {
             operations,
@@ -132,6 +117,7 @@ fn run(proof: Proof, threads: usize) -> Checked {
         ),
         Proof::KillLoop { rounds, seed } => kill_loop(rounds, seed),
         Proof::Corrupt { stride } => corrupt(stride, threads),
+        Proof::Repair { stride } => repair_proof(stride, threads),
         Proof::RealData {
             input,
             kingtide,
@@ -150,14 +136,15 @@ fn run(proof: Proof, threads: usize) -> Checked {
                 seed,
             })
         }
-        Proof::Isolation(proof) => proof_isolation::run(&proof, threads),
+        Proof::Isolation(proof) => isolation::run(&proof, threads),
         Proof::Ci => {
             let proofs = [
                 model(1_000_000, 1, None, threads),
                 crash_every_io(0..=u64::MAX, 1, 4, threads),
                 kill_loop(200, 1),
                 corrupt(1, threads),
-                proof_isolation::run_ci(threads),
+                repair_proof(17, threads),
+                isolation::run_ci(threads),
             ];
             proofs.into_iter().collect()
         }
@@ -251,6 +238,21 @@ fn corrupt(stride: u64, threads: usize) -> Checked {
         tally.damages, tally.refused, tally.reported, tally.harmless
     );
     finish("corrupt", &report, &text)
+}
+
+fn repair_proof(stride: usize, threads: usize) -> Checked {
+    let specimen = repair::Specimen::build()?;
+    let cases = specimen.cases(stride);
+    let case = |number: u64| &cases[usize::try_from(number).unwrap_or(0)];
+    let item = |number| specimen.check(case(number));
+    let name_of = |number| format!("{} {:?}", case(number).path.display(), case(number).harm);
+    let report = run_items("repair", cases.len() as u64, threads, &item, &name_of);
+    let tally = report.tally;
+    let text = format!(
+        "{} repairs, {} with losses, {} keys affected, {} without a manifest",
+        tally.repairs, tally.with_losses, tally.keys_affected, tally.without_manifest
+    );
+    finish("repair", &report, &text)
 }
 
 fn real_data_proof(settings: &real_data::RealData) -> Checked {
