@@ -34,6 +34,8 @@ pub struct MergeCursor<C> {
     heads: Vec<Option<u64>>,
     /// Inner nodes, from 1 on; node n has the children 2n and 2n+1, and the leaf of source s is node s + sources.len().
     losers: Vec<usize>,
+    /// Winners of the nodes while the tree is built.
+    winners: Vec<usize>,
     winner: usize,
     /// Sources that are not at their end.
     live_count: usize,
@@ -52,6 +54,9 @@ impl<C: Cursor> MergeCursor<C> {
             sources,
             heads: vec![None; count],
             losers: vec![0; count],
+            winners: (0..2 * count)
+                .map(|node| node.saturating_sub(count))
+                .collect(),
             winner: 0,
             live_count: 0,
             direction: Direction::Forward,
@@ -83,21 +88,18 @@ impl<C: Cursor> MergeCursor<C> {
             self.live_count += usize::from(self.heads[index].is_some());
         }
         let count = self.sources.len();
-        // Winners of the inner nodes, from the leaves up.
-        let mut winners: Vec<usize> = (0..2 * count)
-            .map(|node| node.saturating_sub(count))
-            .collect();
+        // From the leaves up, which do not change.
         for node in (1..count).rev() {
-            let (left, right) = (winners[2 * node], winners[2 * node + 1]);
+            let (left, right) = (self.winners[2 * node], self.winners[2 * node + 1]);
             let (winner, loser) = if self.beats(left, right) {
                 (left, right)
             } else {
                 (right, left)
             };
-            winners[node] = winner;
+            self.winners[node] = winner;
             self.losers[node] = loser;
         }
-        self.winner = if count > 1 { winners[1] } else { 0 };
+        self.winner = if count > 1 { self.winners[1] } else { 0 };
     }
 
     /// Notes on which key source `index` is.

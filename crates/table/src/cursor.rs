@@ -1,13 +1,17 @@
 //! Walks one table in both directions.
 //!
 //! The cursor holds one block. A key that lies whole in the block is borrowed from it; otherwise it is put together in
-//! a buffer that is used again, and from one entry of a block to the next only its middle is copied. The value column is
-//! decompressed when the first value of a block is asked for, so a walk that looks at keys never pays for values.
+//! a buffer that is used again, and from one entry of a block to the next only its middle is copied. Values are
+//! decompressed when they are asked for, so a walk that looks at keys never pays for them: the first one alone, where that
+//! is the faster way, and at the second one the whole column of the block. Whoever needed the last block's whole column is
+//! given the next one's at once.
+//!
+//! A seek looks into the block that the cursor is in first.
 
 use std::sync::Arc;
 
 use kingtide_base::{Cursor, EntryKind, SeqNo, StorageResult, ValueRef};
-use kingtide_format::block::DataBlock;
+use kingtide_format::block::{DataBlock, decode_pointer};
 
 use crate::read_ahead::ReadAhead;
 use crate::table::Table;
@@ -36,9 +40,21 @@ pub struct TableCursor {
     /// True when the keys of the block are borrowed from it.
     has_whole_keys: bool,
     key: Vec<u8>,
-    /// The raw value column of the block, when `has_values` and the block stores it compressed.
+    /// What `decompressed` says, when the block stores its value column compressed.
     values: Vec<u8>,
-    has_values: bool,
+    decompressed: Decompressed,
+    /// Whether the block before needed its whole column.
+    wants_column: bool,
+}
+
+/// What a cursor has of the values of its block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decompressed {
+    Nothing,
+    /// The value of one entry.
+    Entry(usize),
+    /// The whole column.
+    Column,
 }
 
 impl std::fmt::Debug for TableCursor {
@@ -77,8 +93,18 @@ impl TableCursor {
             has_whole_keys: false,
             key: Vec::new(),
             values: Vec::new(),
-            has_values: false,
+            decompressed: Decompressed::Nothing,
+            wants_column: false,
         }
+    }
+
+    /// Goes over to another table, without a place in it; what it needs to work is kept.
+    pub(crate) fn change_table(&mut self, table: Arc<Table>) {
+        self.table = table;
+        self.read_ahead = ReadAhead::default();
+        self.block = None;
+        self.is_valid = false;
+        self.decompressed = Decompressed::Nothing;
     }
 
     /// The table it walks.
@@ -92,7 +118,10 @@ impl TableCursor {
         self.is_valid = false;
         if self.block.is_none() || self.block_index != index {
             self.block = None;
-            self.has_values = false;
+            if self.decompressed != Decompressed::Nothing {
+                self.wants_column = self.decompressed == Decompressed::Column;
+                self.decompressed = Decompressed::Nothing;
+            }
             let block = self
                 .read_ahead
                 .fetch(&self.table, &self.cache, self.cursor_use, index)?;
@@ -151,13 +180,23 @@ impl Cursor for TableCursor {
 
     fn seek(&mut self, key: &[u8]) -> StorageResult<()> {
         self.is_valid = false;
-        let table = Arc::clone(&self.table);
-        let index = table.fences.first_at_or_after(&table.order, key);
-        if index >= table.fences.blocks() {
+        if let Some(block) = &self.block {
+            let entry = block.lower_bound(&self.table.order, key);
+            // Behind the first entry and not behind the last: newer versions of the key are in no block before this one.
+            if 0 < entry && entry < block.entries() {
+                self.set_entry(entry);
+                return Ok(());
+            }
+        }
+        let index = self.table.fences.first_at_or_after(&self.table.order, key);
+        if index >= self.table.fences.blocks() {
             return Ok(());
         }
-        let block = self.load(index)?;
-        let entry = block.lower_bound(&table.order, key);
+        self.load(index)?;
+        let Some(block) = &self.block else {
+            return Ok(());
+        };
+        let entry = block.lower_bound(&self.table.order, key);
         if entry < block.entries() {
             self.set_entry(entry);
             Ok(())
@@ -256,15 +295,34 @@ impl Cursor for TableCursor {
         let Some(block) = self.block.as_deref().filter(|_| self.is_valid) else {
             return Ok(ValueRef::Inline(&[]));
         };
-        let column = match block.raw_values() {
-            Some(column) => Ok(column),
-            None if self.has_values => Ok(self.values.as_slice()),
-            None => block.decompress_values(&mut self.values).map(|()| {
-                self.has_values = true;
-                self.values.as_slice()
-            }),
+        let entry = self.entry;
+        if block.raw_values().is_none()
+            && self.decompressed != Decompressed::Column
+            && self.decompressed != Decompressed::Entry(entry)
+        {
+            self.values.clear();
+            let is_first = self.decompressed == Decompressed::Nothing && !self.wants_column;
+            let is_alone =
+                is_first && block.copy_lz4_range(block.value_range(entry), &mut self.values);
+            self.decompressed = if is_alone {
+                Decompressed::Entry(entry)
+            } else if let Err(fault) = block.decompress_values(&mut self.values) {
+                self.decompressed = Decompressed::Nothing;
+                self.is_valid = false;
+                return Err(self.table.damaged_block(self.block_index, fault));
+            } else {
+                Decompressed::Column
+            };
+        }
+        let value = match (block.raw_values(), self.decompressed) {
+            (Some(column), _) => block.value(entry, column),
+            (None, Decompressed::Entry(_)) if block.is_separated(entry) => {
+                decode_pointer(&self.values).map(ValueRef::Separated)
+            }
+            (None, Decompressed::Entry(_)) => Ok(ValueRef::Inline(&self.values)),
+            (None, _) => block.value(entry, &self.values),
         };
-        match column.and_then(|column| block.value(self.entry, column)) {
+        match value {
             Ok(value) => Ok(value),
             Err(fault) => {
                 self.is_valid = false;

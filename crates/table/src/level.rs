@@ -10,9 +10,21 @@ use crate::cursor::{CursorUse, TableCursor};
 use crate::table_cache::TableCache;
 use kingtide_collections::BlockCache;
 
+/// The tables of a level: sorted by key, no key in two of them. Shared by all cursors over it.
+pub trait LevelTables: Send + Sync {
+    /// The tables, always the same ones.
+    fn tables(&self) -> &[Arc<TableMeta>];
+}
+
+impl LevelTables for Vec<Arc<TableMeta>> {
+    fn tables(&self) -> &[Arc<TableMeta>] {
+        self
+    }
+}
+
 /// A cursor over the tables of one level. It keeps one table open.
 pub struct LevelCursor {
-    tables: Vec<Arc<TableMeta>>,
+    tables: Arc<dyn LevelTables>,
     cache: Arc<TableCache>,
     blocks: Arc<BlockCache<DataBlock>>,
     order: KeyOrder,
@@ -24,17 +36,17 @@ pub struct LevelCursor {
 impl std::fmt::Debug for LevelCursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LevelCursor")
-            .field("tables", &self.tables.len())
+            .field("tables", &self.tables.tables().len())
             .field("current", &self.current)
             .finish_non_exhaustive()
     }
 }
 
 impl LevelCursor {
-    /// A cursor over `tables`: sorted by key, no key in two of them.
+    /// A cursor over `tables`.
     #[must_use]
     pub fn new(
-        tables: Vec<Arc<TableMeta>>,
+        tables: Arc<dyn LevelTables>,
         cache: Arc<TableCache>,
         blocks: Arc<BlockCache<DataBlock>>,
         order: KeyOrder,
@@ -54,15 +66,21 @@ impl LevelCursor {
     /// Opens table `index` with a cursor that has no place yet; `None` when there is no such table. After an error
     /// there is no current table, so the cursor is invalid.
     fn open(&mut self, index: usize) -> StorageResult<Option<&mut TableCursor>> {
-        let Some(meta) = self.tables.get(index) else {
+        let Some(meta) = self.tables.tables().get(index) else {
             self.current = None;
             return Ok(None);
         };
         if self.current.is_none() || self.index != index {
-            self.current = None;
+            let before = self.current.take();
             let table = self.cache.get(meta, &self.order)?;
             self.index = index;
-            self.current = Some(table.cursor(&self.blocks, self.cursor_use));
+            self.current = Some(match before {
+                Some(mut cursor) => {
+                    cursor.change_table(table);
+                    cursor
+                }
+                None => table.cursor(&self.blocks, self.cursor_use),
+            });
         }
         Ok(self.current.as_mut())
     }
@@ -109,7 +127,7 @@ impl Cursor for LevelCursor {
     }
 
     fn seek_last(&mut self) -> StorageResult<()> {
-        let Some(last) = self.tables.len().checked_sub(1) else {
+        let Some(last) = self.tables.tables().len().checked_sub(1) else {
             return Ok(());
         };
         if let Some(cursor) = self.open(last)? {
@@ -119,9 +137,16 @@ impl Cursor for LevelCursor {
     }
 
     fn seek(&mut self, key: &[u8]) -> StorageResult<()> {
-        let index = self
-            .tables
-            .partition_point(|table| self.order.compare(&table.largest, key).is_lt());
+        let tables = self.tables.tables();
+        let is_in = |table: &TableMeta| {
+            self.order.compare(&table.smallest, key).is_lt()
+                && self.order.compare(key, &table.largest).is_le()
+        };
+        // Neighbours are often asked for one after the other.
+        let index = match tables.get(self.index) {
+            Some(table) if self.current.is_some() && is_in(table) => self.index,
+            _ => tables.partition_point(|table| self.order.compare(&table.largest, key).is_lt()),
+        };
         if let Some(cursor) = self.open(index)? {
             cursor.seek(key)?;
         }
@@ -131,6 +156,7 @@ impl Cursor for LevelCursor {
     fn seek_for_prev(&mut self, key: &[u8]) -> StorageResult<()> {
         let after = self
             .tables
+            .tables()
             .partition_point(|table| self.order.compare(&table.smallest, key).is_le());
         let Some(index) = after.checked_sub(1) else {
             self.current = None;

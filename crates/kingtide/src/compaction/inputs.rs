@@ -129,7 +129,7 @@ impl Inputs {
             let newest = tables.iter().map(|table| table.sequence_max).max();
             let numbers = (oldest.unwrap_or_default(), newest.unwrap_or_default());
             let cursor = Box::new(LevelCursor::new(
-                tables,
+                Arc::new(tables),
                 Arc::clone(&self.files.tables),
                 Arc::clone(&self.files.blocks),
                 order.clone(),

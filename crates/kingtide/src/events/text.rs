@@ -36,8 +36,13 @@ impl fmt::Display for Event {
             | Self::StallEnd { .. }
             | Self::MemoryWaited { .. }
             | Self::WriterDelayed { .. } => self.write_wait(f),
-            Self::LogSynced { .. } | Self::LogSyncSlow { .. } | Self::LogSyncFailed { .. } => {
-                self.write_sync(f)
+            Self::LogSynced { micros } => write!(f, "log synced in {}", Took(*micros)),
+            Self::LogSyncSlow { micros } => write!(f, "a sync of the log took {}", Took(*micros)),
+            Self::LogSyncFailed { message } => {
+                write!(
+                    f,
+                    "a sync of the log failed, writing has stopped: {message}"
+                )
             }
             Self::BackgroundError {
                 work,
@@ -71,6 +76,22 @@ impl fmt::Display for Event {
 }
 
 impl Event {
+    fn write_wait(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StallBegin { family } => write!(f, "a writer to {family:?} waits for a flush"),
+            Self::StallEnd { family, micros } => {
+                write!(f, "a writer to {family:?} waited {}", Took(*micros))
+            }
+            Self::MemoryWaited { micros } => {
+                write!(f, "a writer waited {} for memory", Took(*micros))
+            }
+            Self::WriterDelayed { micros } => {
+                write!(f, "a writer was held back for {}", Took(*micros))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn write_opening(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Opened {
@@ -91,38 +112,6 @@ impl Event {
                 failure: Some(failure),
             } => write!(f, "closed with a failure: {failure}"),
             _ => f.write_str("closed"),
-        }
-    }
-
-    fn write_wait(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::StallBegin { family } => {
-                write!(f, "a writer to {family:?} waits for a flush")
-            }
-            Self::StallEnd { family, micros } => {
-                write!(f, "a writer to {family:?} waited {}", Took(*micros))
-            }
-            Self::MemoryWaited { micros } => {
-                write!(f, "a writer waited {} for memory", Took(*micros))
-            }
-            Self::WriterDelayed { micros } => {
-                write!(f, "a writer was held back for {}", Took(*micros))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn write_sync(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::LogSynced { micros } => write!(f, "log synced in {}", Took(*micros)),
-            Self::LogSyncSlow { micros } => write!(f, "a sync of the log took {}", Took(*micros)),
-            Self::LogSyncFailed { message } => {
-                write!(
-                    f,
-                    "a sync of the log failed, writing has stopped: {message}"
-                )
-            }
-            _ => Ok(()),
         }
     }
 

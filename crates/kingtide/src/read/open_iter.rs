@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kingtide_base::{Cursor, Fragments, KeyOrder, SeqNo};
 use kingtide_collections::MergeCursor;
-use kingtide_table::{CursorUse, LevelCursor};
+use kingtide_table::{CursorUse, LevelCursor, LevelTables};
 
 use super::{
     get::ReadPoint,
@@ -52,7 +52,7 @@ impl Sources<'_> {
                 }
             } else if !level.tables().is_empty() {
                 let cursor = LevelCursor::new(
-                    level.tables().to_vec(),
+                    Arc::clone(level) as Arc<dyn LevelTables>,
                     Arc::clone(&files.tables),
                     Arc::clone(&files.blocks),
                     self.order.clone(),
@@ -120,7 +120,10 @@ pub(crate) fn open_iter(parts: IterParts<'_>, point: ReadPoint) -> Result<Iter> 
         }
     }
     sources.add_tables(&parts.current.version, parts.files)?;
-    let merged: Box<dyn Cursor> = Box::new(MergeCursor::new(parts.order.clone(), sources.cursors));
+    let merged: Box<dyn Cursor> = match <[_; 1]>::try_from(sources.cursors) {
+        Ok([only]) => only,
+        Err(cursors) => Box::new(MergeCursor::new(parts.order.clone(), cursors)),
+    };
     let view = MvccCursor::new(
         merged,
         parts.order.clone(),

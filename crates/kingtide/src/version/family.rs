@@ -154,8 +154,8 @@ impl Version {
     }
 
     /// The levels, level 1 first; the last one has tables.
-    pub(crate) fn levels(&self) -> impl ExactSizeIterator<Item = &Level> {
-        self.levels.iter().map(|level| &**level)
+    pub(crate) fn levels(&self) -> impl ExactSizeIterator<Item = &Arc<Level>> {
+        self.levels.iter()
     }
 
     /// The number of the deepest level with tables; 0 without tables.

@@ -9,6 +9,7 @@ use std::{cmp::Reverse, sync::Arc};
 
 use kingtide_base::{KeyOrder, SeqNo};
 use kingtide_format::TableMeta;
+use kingtide_table::LevelTables;
 
 use super::VersionFault;
 
@@ -62,6 +63,12 @@ impl LevelTotals {
         for used in &table.value_files {
             self.value_bytes = self.value_bytes.saturating_add(used.bytes);
         }
+    }
+}
+
+impl LevelTables for Level {
+    fn tables(&self) -> &[Arc<TableMeta>] {
+        &self.tables
     }
 }
 

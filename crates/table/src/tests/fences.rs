@@ -27,7 +27,7 @@ fn searches_agree_with_a_linear_search() {
             eprintln!("order {name}, seed {seed}");
             let random = &mut Random(seed);
             let style = random.below(4);
-            let count = random.below(60);
+            let count = random.below(300);
             let mut separators: Vec<_> = (0..count).map(|_| random_key(random, style)).collect();
             separators.sort_by(|a, b| order.compare(a, b));
             let block_bytes = if random.one_in(2) { 500 } else { 1 << 30 };

@@ -114,7 +114,7 @@ fn levels_are_walked_over_tables_that_touch() {
         })
         .collect();
     let tables = Arc::new(TableCache::new(Arc::clone(&world.directory), 4));
-    let mut cursor = LevelCursor::new(metas, tables, cache(), ORDER, CursorUse::Read);
+    let mut cursor = LevelCursor::new(Arc::new(metas), tables, cache(), ORDER, CursorUse::Read);
     for target in [&b"c"[..], b"d", b"e", b"f"] {
         cursor.seek(target).expect("intact");
         assert_eq!(cursor.key(), b"f", "{target:?}");

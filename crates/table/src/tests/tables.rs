@@ -230,7 +230,7 @@ fn level_cursors_agree_with_the_model() {
         let table_cache = Arc::new(TableCache::new(Arc::clone(&world.directory), 2));
         for cursor_use in [CursorUse::Read, CursorUse::Scan] {
             let mut cursor = LevelCursor::new(
-                tables.clone(),
+                Arc::new(tables.clone()),
                 Arc::clone(&table_cache),
                 cache(),
                 order.clone(),
@@ -256,7 +256,13 @@ fn a_level_without_tables_has_no_entries() {
     let world = World::new();
     let table_cache = Arc::new(TableCache::new(Arc::clone(&world.directory), 2));
     let order = KeyOrder::BYTEWISE;
-    let mut cursor = LevelCursor::new(Vec::new(), table_cache, cache(), order, CursorUse::Read);
+    let mut cursor = LevelCursor::new(
+        Arc::new(Vec::new()),
+        table_cache,
+        cache(),
+        order,
+        CursorUse::Read,
+    );
     cursor.seek_first().expect("nothing to fail");
     assert!(!cursor.is_valid());
     cursor.seek_last().expect("nothing to fail");
