@@ -117,7 +117,10 @@ typedef enum {
     /* Events that were not told because too many waited. */
     KT_EVENT_LOST = 19,
     /* The log was synced; left out while many events wait. */
-    KT_EVENT_LOG_SYNCED = 20
+    KT_EVENT_LOG_SYNCED = 20,
+    /* A writer has waited for memory; a writer was held back for a moment, left out as above. */
+    KT_EVENT_MEMORY_WAITED = 21,
+    KT_EVENT_WRITER_DELAYED = 22
 } kt_event_kind_t;
 
 /* Something that happened; lent for the call. Fields that say nothing about a kind are 0 or NULL. */

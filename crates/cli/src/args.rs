@@ -11,7 +11,7 @@ use kingtide_bench::{
 
 /// An embedded transactional key-value store.
 ///
-/// Exit codes: 0 success, 1 key not found, 2 error.
+/// Exit codes: 0 success, 1 key not found, 2 error, 3 repaired with losses.
 #[derive(Debug, Parser)]
 #[command(name = "kingtide", version, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -67,6 +67,8 @@ pub(crate) enum Command {
     Lsm(LsmArgs),
     /// Read and check every byte; exit code 2 when something is damaged
     Verify(Directory),
+    /// Salvage what is whole in a damaged database into a new one; exit code 3 when something is lost
+    Repair(RepairArgs),
     /// Copy a database, which may be in use, to another directory; every copied file is verified
     Backup(BackupArgs),
     /// Verify a backup, copy it to a new directory, and open it there once
@@ -147,6 +149,21 @@ pub(crate) struct Xid {
     /// The name is in hexadecimal
     #[arg(long)]
     pub(crate) hex: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RepairArgs {
+    #[command(flatten)]
+    pub(crate) at: Directory,
+    /// Where the repaired database goes: a new or an empty directory [default: DIR.repaired]
+    #[arg(long, value_name = "DIR2", conflicts_with = "dry_run")]
+    pub(crate) into: Option<PathBuf>,
+    /// Write nothing; only tell what would be salvaged, and what is lost
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Use also what lies behind a hole in the log, although it may depend on what is lost
+    #[arg(long)]
+    pub(crate) log_after_holes: bool,
 }
 
 #[derive(Args, Debug)]
@@ -444,6 +461,9 @@ pub(crate) struct BenchOutputs {
     /// Write the table and the remarks as text
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    /// Write a trace of each of Kingtide's runs to this directory, for ui.perfetto.dev
+    #[arg(long, value_name = "DIR")]
+    pub(crate) traces: Option<PathBuf>,
     /// Keep the databases
     #[arg(long)]
     pub(crate) keep: bool,

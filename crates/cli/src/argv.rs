@@ -9,9 +9,9 @@ use std::{
 };
 
 /// Commands whose first argument is the directory of a database.
-const DATABASE_COMMANDS: [&str; 16] = [
-    "put", "get", "delete", "scan", "shell", "import", "export", "stats", "lsm", "verify",
-    "families", "backup", "restore", "compact", "purge", "prepared",
+const DATABASE_COMMANDS: [&str; 17] = [
+    "repair", "put", "get", "delete", "scan", "shell", "import", "export", "stats", "lsm",
+    "verify", "families", "backup", "restore", "compact", "purge", "prepared",
 ];
 /// Global options that are followed by a value, so that the value is not taken for the command.
 const VALUE_OPTIONS: [&str; 2] = ["--family", "-f"];

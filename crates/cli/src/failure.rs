@@ -30,6 +30,8 @@ pub(crate) enum Failure {
     Malformed(String),
     /// `verify` found this many damages; they are printed already.
     Damaged(usize),
+    /// `repair` found so many losses; they are printed already.
+    Lost(usize),
     /// Another engine's library could not be loaded, or answered an error.
     Library(String),
     /// A benchmark could not be run, or an engine answered wrongly.
@@ -43,6 +45,8 @@ pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 /// The key was not found.
 const EXIT_NOT_FOUND: u8 = 1;
+/// A database was repaired, and something is lost.
+const EXIT_LOST: u8 = 3;
 /// Anything else that is not success.
 const EXIT_ERROR: u8 = 2;
 
@@ -58,6 +62,7 @@ impl Failure {
         match self {
             Self::OutputClosed => 0,
             Self::KeyMissing | Self::KeyMissingToldAlready => EXIT_NOT_FOUND,
+            Self::Lost(_) => EXIT_LOST,
             _ => EXIT_ERROR,
         }
     }
@@ -101,7 +106,7 @@ impl Failure {
             Self::KeyMissing | Self::KeyMissingToldAlready => "KeyMissing".to_owned(),
             Self::Io(..) => "Io".to_owned(),
             Self::Malformed(_) => "Malformed".to_owned(),
-            Self::Damaged(_) => "Corruption".to_owned(),
+            Self::Damaged(_) | Self::Lost(_) => "Corruption".to_owned(),
             Self::Benchmark(_) => "Benchmark".to_owned(),
             Self::Library(_) => "Library".to_owned(),
             Self::OutputClosed => "OutputClosed".to_owned(),
@@ -129,6 +134,7 @@ impl Failure {
             Self::KeyMissing | Self::KeyMissingToldAlready => "the key is not there".to_owned(),
             Self::Io(doing, source) => format!("cannot {doing}: {source}"),
             Self::Damaged(count) => format!("{count} damages found"),
+            Self::Lost(count) => format!("the database was damaged; {count} losses are told above"),
             Self::OutputClosed => "the output was closed".to_owned(),
         }
     }
@@ -148,7 +154,10 @@ impl Failure {
                 "free space on the device and try again"
             }
             Self::Io(..) => "check that the path exists and that you may use it",
-            Self::Damaged(_) => "restore the database from a backup; keep the damaged files",
+            Self::Damaged(_) => {
+                "restore the database from a backup, or see what `kingtide repair` salvages; keep the damaged files"
+            }
+            Self::Lost(_) => "compare with a backup before the damaged files are removed",
             Self::KeyMissing
             | Self::KeyMissingToldAlready
             | Self::Library(_)

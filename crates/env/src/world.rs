@@ -88,6 +88,10 @@ pub trait Env: Send + Sync + fmt::Debug + 'static {
         None
     }
 
+    /// Asks the allocator of this process to spread what it gives over no more pools than threads can run at the same time:
+    /// each pool keeps some of what was freed. For the rest of the process; where there is no such choice, nothing happens.
+    fn spare_memory(&self) {}
+
     /// Gives memory that was freed, but that the allocator keeps, back to the system. May take milliseconds, in which
     /// other threads wait for the allocator.
     fn release_free_memory(&self) {}

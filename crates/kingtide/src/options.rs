@@ -107,7 +107,8 @@ pub struct Options {
     /// transactions hold, and the buffers of flushes, merges and iterators. When it is nearly used up, the cache gives way
     /// first, memtables are flushed before they are full, then writers are slowed down, and at the limit they wait
     /// ([`Options::write_wait_max`]) and get `Busy`. A memtable takes at most a fifth of it, one transaction three
-    /// eighths, and the cache three quarters, whatever the other settings say. Less than 8 MiB counts as 8 MiB.
+    /// eighths, and the cache three quarters, whatever the other settings say. Less than 8 MiB counts as 8 MiB. With a budget that is given, glibc's allocator is asked
+    /// to use no more arenas than there are cores, for the whole process: what each keeps of freed memory is memory too.
     ///
     /// 0 means half of the memory that this process may use (the machine's, or its control group's), at least 128 MiB but
     /// no more than three quarters of it; 2 GiB where that is not known. Default: 0.

@@ -10,7 +10,8 @@ use std::{
 };
 
 use kingtide::{
-    ColumnFamily, Comparator, Db, ErrorKind, FamilyOptions, IterOptions, Options, Result, SyncMode,
+    ColumnFamily, Comparator, Db, ErrorKind, Event, FamilyOptions, IterOptions, Listener, Options,
+    Result, SyncMode,
 };
 use kingtide_env::MemoryEnv;
 use kingtide_testkit::Random;
@@ -110,14 +111,31 @@ fn the_budget_holds_over_many_families() {
     db.close().unwrap();
 }
 
+/// Keeps the events about writers that had to wait.
+#[derive(Default)]
+struct Waits(Mutex<Vec<Event>>);
+
+impl Listener for Waits {
+    fn event(&self, _unix_micros: u64, event: &Event) {
+        if matches!(
+            event,
+            Event::MemoryWaited { .. } | Event::WriterDelayed { .. }
+        ) {
+            self.0.lock().unwrap().push(event.clone());
+        }
+    }
+}
+
 /// Goal: when nothing can be flushed, a writer is told `Busy`, who holds the memory, and what to do; and writing goes on
 /// once flushing does. Method: flushes stand still in the comparator; no wait is allowed; what was acknowledged is read in
 /// the end.
 #[test]
 fn a_used_up_budget_is_busy_and_says_why() {
     let gate = Arc::new(Gate::default());
+    let waits = Arc::new(Waits::default());
     let db_options = Options {
         comparators: vec![Arc::clone(&gate) as _],
+        listener: Some(Arc::clone(&waits) as _),
         write_wait_max: Duration::ZERO,
         ..options(8 * MIB)
     };
@@ -157,6 +175,10 @@ fn a_used_up_budget_is_busy_and_says_why() {
     }
     assert!(db.stats().unwrap().write_stalls > 0);
     db.close().unwrap();
+    let told = waits.0.lock().unwrap();
+    let is_wait = |event: &&Event| matches!(event, Event::MemoryWaited { .. });
+    assert_eq!(told.iter().filter(is_wait).count(), 1, "{told:?}");
+    assert!(told.len() > 1, "delayed before: {told:?}");
 }
 
 /// Goal: transactions count, what is prepared too, one alone and all together have limits with a message of their own, and

@@ -3,11 +3,9 @@
 use std::{
     fs,
     io::{self, Write},
-    num::NonZero,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicU64, Ordering},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -24,17 +22,14 @@ use kingtide_sim::{
     zoo,
 };
 
-use super::{Arguments, Command, Kind};
+use super::{Command, Kind};
 
 /// Transactions of a history that correspond to one operation of other scenarios.
 const TRANSACTIONS_PER_OPERATION: u64 = 2;
 
-/// Runs what the arguments ask for.
-pub fn run(arguments: Arguments) -> ExitCode {
-    let jobs = arguments
-        .jobs
-        .unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
-    if let Some(name) = &arguments.plant {
+/// Runs a command, with a planted bug if one is named.
+pub fn run(command: Command, planted: Option<&str>, jobs: usize) -> ExitCode {
+    if let Some(name) = planted {
         let bug = Bug::ALL.iter().find(|bug| bug.name() == name);
         let Some(bug) = bug else {
             let names: Vec<&str> = Bug::ALL.iter().map(|bug| bug.name()).collect();
@@ -43,11 +38,14 @@ pub fn run(arguments: Arguments) -> ExitCode {
         };
         plant(Some(*bug));
     }
-    exit_code(run_command(arguments.command, jobs))
+    exit_code(run_command(command, jobs))
 }
 
 fn run_command(command: Command, jobs: usize) -> Answer {
     match command {
+        Command::Proof(_) => {
+            Err("proofs are run by an ordinary build: use `cargo proof`".to_owned())
+        }
         Command::Run {
             seed,
             seeds,

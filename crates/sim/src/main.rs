@@ -1,23 +1,26 @@
 //! `kingtide-sim`: the real engine, with all its background threads, in an order of threads that follows from a seed.
 //!
-//! Simulations need a build with `--cfg simulated`; `cargo sim` makes and runs one.
+//! Simulations need a build with `--cfg simulated`; `cargo sim` makes and runs one. The proofs that run on threads of the
+//! system are for ordinary builds: `cargo proof`.
+#![expect(clippy::print_stdout, reason = "a program that reports what it found")]
 
 #[cfg(simulated)]
 mod commands;
+mod proof;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{num::NonZero, path::PathBuf, process::ExitCode, thread};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
 #[derive(Parser)]
 #[command(
     name = "kingtide-sim",
-    about = "Runs the real engine on simulated threads, and shows that it keeps its promises",
+    about = "Shows that Kingtide keeps its promises: on simulated threads, and on real ones",
     after_help = "A violation is written to a plan file; `replay` shows it again and `reduce` makes it small.\n\
                   Exit codes: 0 no violation, 1 a violation, 2 wrong use."
 )]
 struct Arguments {
-    /// Simulations at the same time [default: one per core]
+    /// Simulations, or threads of a proof, at the same time [default: one per core]
     #[arg(long, global = true)]
     jobs: Option<usize>,
     /// Run with one of the zoo's bugs, to see what happens
@@ -41,6 +44,8 @@ enum Kind {
 
 #[derive(Subcommand)]
 enum Command {
+    #[command(flatten)]
+    Proof(proof::Proof),
     /// Runs seeds, each twice: both runs must go the same way
     Run {
         /// The first seed; the others follow it
@@ -121,12 +126,25 @@ enum Command {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    #[cfg(simulated)]
-    return commands::run(arguments);
-    #[cfg(not(simulated))]
-    {
-        drop(arguments);
-        eprintln!("this build has no simulated threads: use `cargo sim`, which makes one that has");
-        ExitCode::from(2)
+    let jobs = arguments
+        .jobs
+        .unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
+    match arguments.command {
+        Command::Proof(proof) => match proof::run(proof, jobs) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(violation) => {
+                println!("VIOLATION: {violation}");
+                ExitCode::FAILURE
+            }
+        },
+        #[cfg(simulated)]
+        command => commands::run(command, arguments.plant.as_deref(), jobs),
+        #[cfg(not(simulated))]
+        _ => {
+            eprintln!(
+                "this build has no simulated threads: use `cargo sim`, which makes one that has"
+            );
+            ExitCode::from(2)
+        }
     }
 }

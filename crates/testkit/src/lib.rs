@@ -1,4 +1,4 @@
-//! Proofs that a database keeps its promises: what the integration tests and the binary `proof` share.
+//! Proofs that a database keeps its promises: what the integration tests and `crates/sim` share.
 //!
 //! | module | what it shows |
 //! |---|---|

@@ -18,6 +18,19 @@ pub const CRATE_LAYERS: &[(&str, &[&str])] = &[
     ),
     ("kingtide", BELOW_KINGTIDE),
     ("kingtide-bench", KINGTIDE_AND_BELOW),
+    (
+        "kingtide-bench-peers",
+        &[
+            "kingtide",
+            "kingtide-base",
+            "kingtide-format",
+            "kingtide-env",
+            "kingtide-policy",
+            "kingtide-collections",
+            "kingtide-table",
+            "kingtide-bench",
+        ],
+    ),
     ("kingtide-testkit", KINGTIDE_AND_BELOW),
     (
         "kingtide-sim",

@@ -24,6 +24,7 @@ impl KingtideEngine {
             flush_threads: 1,
             compaction_threads: settings.background_jobs.saturating_sub(1).max(1),
             block_cache_bytes: settings.cache_bytes,
+            trace: settings.trace.clone(),
             ..Options::default()
         };
         let db = Db::open(&settings.directory, options)?;

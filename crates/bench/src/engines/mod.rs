@@ -13,7 +13,7 @@ mod syncer;
 
 pub use c_abi_source::{FamilySettings, ForeignDatabase, ForeignEntry};
 
-use crate::{EngineKind, Result, Settings};
+use crate::{BenchError, EngineKind, Result, Settings};
 
 /// An open database. Shared by the threads of a run; each calls it through a session of its own.
 pub trait Engine: Send + Sync {
@@ -103,12 +103,16 @@ pub trait Session {
 /// Opens the engine that `settings` name.
 ///
 /// # Errors
-/// [`crate::BenchError::Missing`] when it is not on this machine, and what the engine answers.
+/// [`BenchError::Missing`] when it is not on this machine, and what the engine answers.
 pub fn open(settings: &Settings) -> Result<Box<dyn Engine>> {
     match settings.engine {
         EngineKind::Kingtide => Ok(Box::new(kingtide_engine::KingtideEngine::open(settings)?)),
         EngineKind::CAbi => Ok(Box::new(c_abi::CAbiEngine::open(settings)?)),
         EngineKind::Lmdb => Ok(Box::new(lmdb::LmdbEngine::open(settings)?)),
         EngineKind::RocksDb => Ok(Box::new(rocksdb::RocksDbEngine::open(settings)?)),
+        EngineKind::Fjall | EngineKind::Redb => Err(BenchError::Missing(format!(
+            "{} is not in this program; kingtide-bench-peers runs it",
+            settings.engine.name()
+        ))),
     }
 }

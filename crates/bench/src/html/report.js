@@ -90,7 +90,7 @@ function scalingPlot(group, dimension, what) {
   const x = { ticks: sizes, at: (value) => (Math.log(value) - Math.log(sizes[0])) / (Math.log(sizes[sizes.length - 1]) - Math.log(sizes[0])) };
   const y = linearScale(Math.max(...lines.flatMap((line) => line.points.map((point) => point[1]))));
   const first = sorted[0];
-  const title = [first.workload || first.operation.toLowerCase(), first.pattern, first.value_size > 0 && `${first.value_size} B`,
+  const title = [first.workload || first.operation.toLowerCase(), first.pattern, dimension !== "value_size" && first.value_size > 0 && `${first.value_size} B`,
     dimension !== "threads" && first.threads > 1 && `${first.threads} threads`, first.sync === "full" && "synced"].filter(Boolean).join(", ");
   return linePlot({ title, lines, x, y, xText: (value) => `${whole(value)} ${what(value)}`.trim(), yText: (value) => `${short(value)}/s`, dots: true });
 }

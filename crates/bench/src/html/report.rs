@@ -154,25 +154,49 @@ impl TestKey {
         }
     }
 
-    /// The label with everything in which tests of one name can differ.
-    pub(super) fn long_label(&self) -> String {
+    /// The fields in which tests of one name can differ, as text; empty where there is nothing to say.
+    fn fields(&self) -> [String; 11] {
         let [threads, operations, batch, key, value, range] = self.numbers;
-        let mut label = self.short_label();
-        let mut say = |what: &str, number: u64| {
-            if number > 0 {
-                label.push_str(&format!(", {number} {what}"));
-            }
+        let say = |number: u64, what: &str| match number {
+            0 => String::new(),
+            1 => format!("1 {what}"),
+            _ => format!("{number} {what}"),
         };
-        say("threads", threads);
-        say("operations", operations);
-        say("a batch", batch);
-        say("B keys", key);
-        say("B values", value);
-        say("a range", range);
-        for text in [&self.suite, &self.pattern, &self.codec, &self.sync] {
-            if !text.is_empty() {
+        [
+            self.workload.clone(),
+            self.pattern.clone(),
+            say(threads, if threads == 1 { "thread" } else { "threads" }),
+            say(batch, "a batch"),
+            say(range, "a range"),
+            say(key, "B keys"),
+            say(value, "B values"),
+            self.codec.clone(),
+            match self.sync.as_str() {
+                "" => String::new(),
+                mode => format!("sync {mode}"),
+            },
+            self.suite.clone(),
+            say(operations, "operations"),
+        ]
+    }
+
+    /// The label with every field.
+    pub(super) fn long_label(&self) -> String {
+        let fields = self.fields();
+        let said = fields.iter().filter(|field| !field.is_empty());
+        let said: Vec<&str> = said.map(String::as_str).collect();
+        format!("{}, {}", self.short_label(), said.join(", "))
+    }
+
+    /// The label with the fields in which it differs from one of `others`.
+    fn distinct_label(&self, others: &[&Self]) -> String {
+        let fields = self.fields();
+        let mut label = self.short_label();
+        for (place, field) in fields.iter().enumerate() {
+            let differs = others.iter().any(|other| other.fields()[place] != *field);
+            if differs && !field.is_empty() {
                 label.push_str(", ");
-                label.push_str(text);
+                label.push_str(field);
             }
         }
         label
@@ -210,7 +234,9 @@ pub(crate) fn test_labels(tests: &[TestKey]) -> Vec<String> {
         } else if is_unique(test, &TestKey::short_label) {
             test.short_label()
         } else {
-            test.long_label()
+            let short = test.short_label();
+            let same = tests.iter().filter(|other| other.short_label() == short);
+            test.distinct_label(&same.collect::<Vec<_>>())
         }
     };
     tests.iter().map(label).collect()
@@ -268,4 +294,49 @@ fn cell(summary: &Summary, rows: &[Row], engine: usize, test: usize) -> Value {
         "wrong": row.wrong, "not_found": row.not_found,
         "timeline": timeline,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_say_no_more_than_they_must() {
+        let key = |test: &str, operation: &str, workload: &str, threads| {
+            TestKey::of(&Row {
+                test_name: test.into(),
+                operation: operation.into(),
+                workload: workload.into(),
+                threads,
+                value_size: 100,
+                codec: "lz4".into(),
+                ..Row::default()
+            })
+        };
+        let tests = [
+            key("fill", "PUT", "write", 8),
+            key("mixed", "PUT", "mixed", 8),
+            key("mixed", "GET", "mixed", 8),
+            key("read", "GET", "read", 8),
+            key("read", "GET", "missing", 8),
+            key("read", "GET", "missing", 1),
+            key("", "SEEK", "seek", 1),
+        ];
+        assert_eq!(
+            test_labels(&tests),
+            [
+                "fill",
+                "mixed (put)",
+                "mixed (get)",
+                "read (get), read, 8 threads",
+                "read (get), missing, 8 threads",
+                "read (get), missing, 1 thread",
+                "seek",
+            ]
+        );
+        assert_eq!(
+            tests[0].long_label(),
+            "fill (put), write, 8 threads, 100 B values, lz4"
+        );
+    }
 }

@@ -72,6 +72,18 @@ choice! {
     Lmdb = "lmdb";
     /// `RocksDB` through its C interface, loaded at run time.
     RocksDb = "rocksdb";
+    /// fjall 3, run by the program `kingtide-bench-peers`.
+    Fjall = "fjall";
+    /// redb 4, run by the program `kingtide-bench-peers`.
+    Redb = "redb";
+}
+
+impl EngineKind {
+    /// Whether it exists as a crate only, so that a program of its own runs it.
+    #[must_use]
+    pub fn is_crate(self) -> bool {
+        matches!(self, Self::Fjall | Self::Redb)
+    }
 }
 
 choice! {
@@ -219,7 +231,7 @@ pub struct EngineChoice {
     pub label: String,
     /// Which engine.
     pub kind: EngineKind,
-    /// The library of a peer; looked for in the usual places when `None`.
+    /// The library of a peer, or the program that runs it; looked for in the usual places when `None`.
     pub library: Option<PathBuf>,
 }
 

@@ -53,6 +53,8 @@ pub struct Settings {
     pub background_jobs: usize,
     /// Determines every key order and value.
     pub seed: u64,
+    /// Where Kingtide writes a trace of the run, for ui.perfetto.dev; other engines write none.
+    pub trace: Option<PathBuf>,
 }
 
 impl Settings {
@@ -95,6 +97,7 @@ impl Settings {
             block_index: true,
             background_jobs: 2,
             seed: 1,
+            trace: None,
         }
     }
 

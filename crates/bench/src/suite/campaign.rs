@@ -4,7 +4,7 @@
 //! An engine that is missing is told once and left out from then on. One that fails in the middle keeps its rows so far,
 //! marked; the others go on.
 
-use std::{fs, path::PathBuf};
+use std::{env, fs, path::PathBuf};
 
 use super::{
     Suite, Test,
@@ -14,6 +14,11 @@ use crate::{
     BenchError, EngineChoice, Event, MachineWatch, Result, Row, Settings, Spinners, Status,
     StepReport, SyncChoice, child,
 };
+
+/// Runs the engines that exist as crates only.
+const PEERS_PROGRAM: &str = "kingtide-bench-peers";
+/// The environment variable that may hold its path.
+const PEERS_VARIABLE: &str = "KINGTIDE_BENCH_PEERS";
 
 /// What is to be run, and where.
 #[derive(Clone, Debug)]
@@ -28,6 +33,9 @@ pub struct Campaign {
     pub directory: PathBuf,
     /// Whether databases stay.
     pub keep: bool,
+    /// An existing directory for traces of Kingtide's runs, one file each, named by the number of the run, engine and
+    /// test; none are written when `None`.
+    pub traces: Option<PathBuf>,
     /// The program that runs an engine, and its arguments for that and for spinning: see [`child`] and [`Spinners`].
     pub executable: PathBuf,
     /// The argument that makes it call [`child::serve`].
@@ -136,6 +144,13 @@ impl Campaign {
         Ok(())
     }
 
+    /// The file for the trace of a run, if traces are asked for.
+    fn trace_of(&self, run: &Run<'_>, number: u64) -> Option<PathBuf> {
+        let folder = self.traces.as_ref()?;
+        let name = format!("{number}-{} {}", run.engine.label, run.test.name);
+        Some(folder.join(file_name(&name) + ".json"))
+    }
+
     /// One process; answers its rows and whether the engine is missing.
     fn run_one(&self, run: &Run<'_>, number: u64, observer: &mut dyn Observer) -> (Vec<Row>, bool) {
         let directory = self
@@ -145,6 +160,7 @@ impl Campaign {
             engine: run.engine.kind,
             library: run.engine.library.clone(),
             directory: directory.clone(),
+            trace: self.trace_of(run, number),
             ..run.test.settings.clone()
         };
         let spinners = (settings.sync == SyncChoice::Full)
@@ -154,7 +170,7 @@ impl Campaign {
         }
         let mut reports: Vec<StepReport> = Vec::new();
         let mut version = String::new();
-        let outcome = child::run_in_child(&self.executable, &self.serve, &settings, &mut |event| {
+        let mut on_event = |event: Event| {
             observer.event(run, &event);
             match event {
                 Event::Step(report) => reports.push(*report),
@@ -167,6 +183,9 @@ impl Campaign {
                 }
                 _ => {}
             }
+        };
+        let outcome = self.program(run.engine).and_then(|program| {
+            child::run_in_child(&program, &self.serve, &settings, &mut on_event)
         });
         drop(spinners);
         if !self.keep {
@@ -192,17 +211,42 @@ impl Campaign {
             && rows.iter().all(Row::is_ok)
         {
             // There was no row that could have told.
-            rows.push(Row {
-                engine: run.engine.label.clone(),
-                test_name: run.test.name.clone(),
-                suite: run.suite.to_owned(),
-                round: run.round,
-                status: Status::Failed,
-                error: failure,
-                ..Row::default()
-            });
+            rows.push(failed_row(run, failure));
         }
         (rows, is_missing)
+    }
+}
+
+fn failed_row(run: &Run<'_>, error: String) -> Row {
+    Row {
+        engine: run.engine.label.clone(),
+        test_name: run.test.name.clone(),
+        suite: run.suite.to_owned(),
+        round: run.round,
+        status: Status::Failed,
+        error,
+        ..Row::default()
+    }
+}
+
+impl Campaign {
+    /// The program that runs an engine: this one, or for crates the one that is named, in the environment, or beside it.
+    fn program(&self, engine: &EngineChoice) -> Result<PathBuf> {
+        if !engine.kind.is_crate() {
+            return Ok(self.executable.clone());
+        }
+        let named = engine.library.clone();
+        let program = named
+            .or_else(|| env::var_os(PEERS_VARIABLE).map(PathBuf::from))
+            .unwrap_or_else(|| self.executable.with_file_name(PEERS_PROGRAM));
+        if program.is_file() {
+            return Ok(program);
+        }
+        Err(BenchError::Missing(format!(
+            "{}: there is no program {}; `scripts/peers crates` builds it, and {PEERS_VARIABLE} names it",
+            engine.kind.name(),
+            program.display()
+        )))
     }
 }
 

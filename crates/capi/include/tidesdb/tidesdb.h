@@ -290,7 +290,8 @@ typedef struct {
     int log_to_file;
     /* Bytes at which that file is begun anew; one old file is kept. */
     size_t log_truncation_at;
-    /* Bytes of all families' memtables before writers wait; 0: the library's choice. */
+    /* Bytes of memory that the database holds at most, memtables, cache and transactions included; less than 8 MiB counts
+       as that. 0: half of the machine's memory. */
     size_t max_memory_usage;
     /* All families log to one log in any case; with 1, the sync mode below replaces those of the families. */
     int unified_memtable;
@@ -375,7 +376,7 @@ typedef struct {
     uint64_t available_memory;
     /* What max_memory_usage came to. */
     size_t resolved_memory_limit;
-    /* 0: none, 1: half the limit is in use, 2: three quarters, 3: writers wait. */
+    /* Of what writers may use, caches not counted: 0: less than half is in use, 1: half, 2: three quarters, 3: all. */
     int memory_pressure_level;
     int flush_pending_count;
     int64_t total_memtable_bytes;

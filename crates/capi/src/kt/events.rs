@@ -151,6 +151,8 @@ impl<'a> Facts<'a> {
             Event::Message { .. } => kind(18),
             Event::Lost { .. } => kind(19),
             Event::LogSynced { micros } => kind(20).of_work(0, 0, *micros),
+            Event::MemoryWaited { micros } => kind(21).of_work(0, 0, *micros),
+            Event::WriterDelayed { micros } => kind(22).of_work(0, 0, *micros),
             _ => kind(0),
         }
     }

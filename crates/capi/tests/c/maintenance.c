@@ -215,6 +215,46 @@ static void unified(const char *path) {
     OK(tidesdb_close(db));
 }
 
+/* The memory budget is what was asked for, or the smallest there is, and what transactions hold shows in it. */
+static void budget(const char *path) {
+    tidesdb_config_t config = tidesdb_default_config();
+    tidesdb_column_family_t *cf;
+    tidesdb_db_stats_t all;
+    tidesdb_txn_t *txn = NULL;
+    static const uint8_t value[1000];
+    tidesdb_db_stats_t before;
+    tidesdb_t *db = NULL;
+    char key[32];
+    int result = TDB_SUCCESS;
+
+    config.db_path = (char *)(uintptr_t)path;
+    config.log_level = TDB_LOG_NONE;
+    config.max_memory_usage = 1;
+    OK(tidesdb_open(&config, &db));
+    OK(tidesdb_get_db_stats(db, &all));
+    CHECK(all.resolved_memory_limit == 8U << 20);
+    OK(tidesdb_close(db));
+    config.max_memory_usage = 32U << 20;
+    OK(tidesdb_open(&config, &db));
+    cf = family(db, "f");
+    OK(tidesdb_get_db_stats(db, &before));
+    CHECK(before.resolved_memory_limit == 32U << 20 && before.memory_pressure_level == 0);
+    CHECK(before.txn_memory_bytes == 0 && before.total_memtable_bytes == 0);
+    OK(tidesdb_txn_begin(db, &txn));
+    for (int number = 0; number < 100 * 1000 && result == TDB_SUCCESS; number++) {
+        (void)snprintf(key, sizeof key, "key%08d", number);
+        result = tidesdb_txn_put(txn, cf, BYTES(key), value, sizeof value, 0);
+    }
+    CHECK(result == TDB_ERR_MEMORY_LIMIT);
+    OK(tidesdb_get_db_stats(db, &all));
+    CHECK(all.txn_memory_bytes > 8 << 20 && all.txn_memory_bytes <= 32 << 20);
+    OK(tidesdb_txn_rollback(txn));
+    tidesdb_txn_free(txn);
+    OK(tidesdb_get_db_stats(db, &all));
+    CHECK(all.txn_memory_bytes == 0 && all.memory_pressure_level == 0);
+    OK(tidesdb_close(db));
+}
+
 int main(int argc, char **argv) {
     tidesdb_t *db;
     char *path;
@@ -227,6 +267,9 @@ int main(int argc, char **argv) {
     merging(db);
     OK(tidesdb_close(db));
     changed_settings(path);
+    free(path);
+    path = path_in(argv[1], "budget");
+    budget(path);
     free(path);
     path = path_in(argv[1], "unified");
     unified(path);

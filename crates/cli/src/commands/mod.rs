@@ -11,6 +11,7 @@ mod maintain;
 mod migrate;
 pub(crate) mod point;
 mod prepared;
+mod repair;
 pub(crate) mod scan;
 
 use std::{
@@ -46,6 +47,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Result<()> {
         Command::Stats(at) => inspect::stats(&at, global, output),
         Command::Lsm(args) => lsm::run(&args, global, output),
         Command::Verify(at) => inspect::verify(&at, output),
+        Command::Repair(args) => repair::repair(&args, output),
         Command::Backup(args) => backup::backup(&args, output),
         Command::Restore(args) => backup::restore(&args, output),
         Command::Compact(args) => maintain::compact(&args, global, output),

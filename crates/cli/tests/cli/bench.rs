@@ -54,7 +54,7 @@ fn results_are_written_as_asked_for_and_can_be_compared() {
     let results = tempfile::tempdir().expect("temporary directory");
     let file = |name: &str| results.path().join(name).display().to_string();
     let (csv, jsonl, report) = (file("a.csv"), file("a.jsonl"), file("a.txt"));
-    let (html, compared) = (file("a.html"), file("compared.html"));
+    let (html, compared, traces) = (file("a.html"), file("compared.html"), file("traces"));
     let ran = run_well(&[
         "bench",
         "--db",
@@ -78,6 +78,8 @@ fn results_are_written_as_asked_for_and_can_be_compared() {
         &report,
         "--html",
         &html,
+        "--traces",
+        &traces,
         "--timeline",
     ]);
     assert!(ran.text().contains("batch 1000"), "{ran:?}");
@@ -100,6 +102,17 @@ fn results_are_written_as_asked_for_and_can_be_compared() {
     );
     let same = run_well(&["bench", "compare", &csv, &jsonl, "--html", &compared]);
     assert!(same.text().contains("1.00"), "{same:?}");
+    let mut runs = 0;
+    for trace in fs::read_dir(&traces).expect("made") {
+        let text = fs::read_to_string(trace.expect("listed").path()).expect("written");
+        let lines: serde_json::Value = serde_json::from_str(&text).expect("whole");
+        assert!(
+            lines.as_array().is_some_and(|lines| lines.len() > 3),
+            "{text}"
+        );
+        runs += 1;
+    }
+    assert!(runs > 2, "{runs}");
     for page in [&html, &compared] {
         if let Some(seen) = browser::open(Path::new(page), 1000) {
             seen.expect_drawn();

@@ -120,6 +120,10 @@ impl Env for FaultyEnv {
         self.inner.resident_bytes()
     }
 
+    fn spare_memory(&self) {
+        self.inner.spare_memory();
+    }
+
     fn release_free_memory(&self) {
         self.inner.release_free_memory();
     }

@@ -131,6 +131,10 @@ impl Env for PosixEnv {
         memory_limit::resident_bytes()
     }
 
+    fn spare_memory(&self) {
+        system::limit_allocator_pools(self.parallelism());
+    }
+
     fn release_free_memory(&self) {
         system::release_free_memory();
     }

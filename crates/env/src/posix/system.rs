@@ -207,6 +207,18 @@ pub(super) fn unlock(file: BorrowedFd<'_>) -> io::Result<()> {
     .map(drop)
 }
 
+/// Has the allocator use at most so many arenas, at least two.
+#[cfg(target_env = "gnu")]
+pub(super) fn limit_allocator_pools(count: usize) {
+    let count = libc::c_int::try_from(count.max(2)).unwrap_or(libc::c_int::MAX);
+    // SAFETY: no argument is a pointer; the allocator takes its own locks.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, count) };
+}
+
+/// Other allocators have no such call.
+#[cfg(not(target_env = "gnu"))]
+pub(super) fn limit_allocator_pools(_count: usize) {}
+
 /// Has the allocator give back what it keeps of freed memory.
 #[cfg(target_env = "gnu")]
 pub(super) fn release_free_memory() {

@@ -11,6 +11,8 @@
 //!
 //! A limit below [`LIMIT_BYTES_MIN`] counts as that: less cannot hold one memtable of each size that is needed.
 
+use kingtide_env::Env;
+
 use crate::options::Options;
 
 /// The smallest budget.
@@ -52,8 +54,16 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// What `options` come to in `env`. A limit that was asked for is one that the allocator is told of.
+    pub(crate) fn fit(options: &Options, env: &dyn Env) -> Self {
+        if options.memory_bytes_max > 0 {
+            env.spare_memory();
+        }
+        Self::on(options, env.memory_bytes())
+    }
+
     /// What `options` come to on a machine with so much memory for this process; `None` where nobody knows.
-    pub(crate) fn fit(options: &Options, machine_bytes: Option<u64>) -> Self {
+    fn on(options: &Options, machine_bytes: Option<u64>) -> Self {
         let limit = match options.memory_bytes_max {
             0 => automatic(machine_bytes),
             bytes => bytes.max(LIMIT_BYTES_MIN),
@@ -106,7 +116,7 @@ mod tests {
                 memory_bytes_max: bytes,
                 ..Options::default()
             };
-            Plan::fit(&options, machine).limit_bytes
+            Plan::on(&options, machine).limit_bytes
         };
         assert_eq!(limit(0, None), 2 << 30);
         assert_eq!(limit(0, Some(24 << 30)), 12 << 30);

@@ -53,8 +53,13 @@ pub(crate) fn merge_once(
         return Ok(MergeOutcome::Merged);
     }
     let watch = claim.watch(engine);
+    let is_level_one = claim.inputs.iter().any(|(level, _)| *level == 1);
+    let urgency = match wanted {
+        Wanted::MostUrgent | Wanted::LevelOne if is_level_one => Urgency::Shallow,
+        _ => Urgency::Deep,
+    };
     let cancelled = || is_cancelled() || family.is_dropped();
-    let Some(output) = write(engine, family, &claim, &cancelled)? else {
+    let Some(output) = write(engine, family, (&claim, urgency), &cancelled)? else {
         return Ok(MergeOutcome::Cancelled);
     };
     let target_level = claim.target_level();
@@ -82,7 +87,7 @@ pub(crate) fn merge_once(
 fn write(
     engine: &Engine,
     family: &Arc<Family>,
-    claim: &Claim<'_>,
+    (claim, urgency): (&Claim<'_>, Urgency),
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Option<Output>> {
     let target_level = claim.target_level();
@@ -97,11 +102,6 @@ fn write(
         tables: claim.inputs.clone(),
     };
     inputs.tell_ranges(&mut filter)?;
-    let is_shallow = claim.inputs.iter().any(|(level, _)| *level == 1);
-    let urgency = match is_shallow {
-        true => Urgency::Shallow,
-        false => Urgency::Deep,
-    };
     let pass = Pass {
         files: Arc::clone(&engine.files),
         family: Arc::clone(family),

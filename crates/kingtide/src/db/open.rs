@@ -79,7 +79,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
     let mut slot = open_manifest(&place, &options, path)?;
     let state = slot.state().clone();
     check_files(&place, &state)?;
-    let plan = Plan::fit(&options, place.env.memory_bytes());
+    let plan = Plan::fit(&options, place.env.as_ref());
     let budget = MemoryBudget::new(plan.limit_bytes);
     let files = open_files(&place, &options, &state, (plan, &budget))?;
     let memtables = MemtableSource::new(ARENAS_KEPT, &budget, plan.memtable_bytes_max);

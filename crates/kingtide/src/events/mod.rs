@@ -205,6 +205,17 @@ pub enum Event {
         /// How long it waited.
         micros: u64,
     },
+    /// A writer has waited because the memory budget was used up; it goes on, or was refused.
+    MemoryWaited {
+        /// How long it waited.
+        micros: u64,
+    },
+    /// A writer was held back for a moment because flushing falls behind or memory is short. Left out while many events
+    /// wait.
+    WriterDelayed {
+        /// How long.
+        micros: u64,
+    },
     /// The log was synced, in a second or less. Left out while many events wait.
     LogSynced {
         /// How long it took.
@@ -271,12 +282,14 @@ impl Event {
     #[must_use]
     pub fn level(&self) -> LogLevel {
         match self {
-            Self::MemtableSealed { .. } | Self::FileRemoved { .. } | Self::LogSynced { .. } => {
-                LogLevel::Debug
-            }
+            Self::MemtableSealed { .. }
+            | Self::FileRemoved { .. }
+            | Self::WriterDelayed { .. }
+            | Self::LogSynced { .. } => LogLevel::Debug,
             Self::FlushGivenUp { .. }
             | Self::StallBegin { .. }
             | Self::StallEnd { .. }
+            | Self::MemoryWaited { .. }
             | Self::LogSyncSlow { .. }
             | Self::Lost { .. } => LogLevel::Warn,
             Self::BackgroundError { .. } => LogLevel::Error,

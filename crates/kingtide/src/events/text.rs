@@ -32,12 +32,10 @@ impl fmt::Display for Event {
             Self::MergeBegin { .. } | Self::MergeEnd { .. } | Self::MergeGivenUp { .. } => {
                 self.write_merge(f)
             }
-            Self::StallBegin { family } => {
-                write!(f, "a writer to {family:?} waits for a flush")
-            }
-            Self::StallEnd { family, micros } => {
-                write!(f, "a writer to {family:?} waited {}", Took(*micros))
-            }
+            Self::StallBegin { .. }
+            | Self::StallEnd { .. }
+            | Self::MemoryWaited { .. }
+            | Self::WriterDelayed { .. } => self.write_wait(f),
             Self::LogSynced { micros } => write!(f, "log synced in {}", Took(*micros)),
             Self::LogSyncSlow { micros } => write!(f, "a sync of the log took {}", Took(*micros)),
             Self::LogSyncFailed { message } => {
@@ -78,6 +76,22 @@ impl fmt::Display for Event {
 }
 
 impl Event {
+    fn write_wait(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StallBegin { family } => write!(f, "a writer to {family:?} waits for a flush"),
+            Self::StallEnd { family, micros } => {
+                write!(f, "a writer to {family:?} waited {}", Took(*micros))
+            }
+            Self::MemoryWaited { micros } => {
+                write!(f, "a writer waited {} for memory", Took(*micros))
+            }
+            Self::WriterDelayed { micros } => {
+                write!(f, "a writer was held back for {}", Took(*micros))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn write_opening(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Opened {

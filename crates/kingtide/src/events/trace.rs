@@ -5,7 +5,7 @@
 //!
 //! - Flushes, merges and waits of writers are spans of their thread, from a line `"ph":"B"` to the next `"ph":"E"` of the
 //!   thread that is not another span's. What is given up ends too, and says so.
-//! - Syncs of the log, and copies, are known when they end: one line `"ph":"X"` with a duration.
+//! - Syncs of the log, delays, waits for memory, and copies are known when they end: one line `"ph":"X"` with a duration.
 //! - Everything else is a moment, `"ph":"i"`.
 //!
 //! Each line is written with the separator in front of it and as a whole with others, so that a file that ends early, by
@@ -102,6 +102,12 @@ impl TraceFile {
             Event::StallEnd { .. } => self.end("stall", thread, at, Some(&told.event)),
             Event::LogSynced { micros } | Event::LogSyncSlow { micros } => {
                 self.whole("sync", thread, (at, *micros), &told.event);
+            }
+            Event::MemoryWaited { micros } => {
+                self.whole("stall", thread, (at, *micros), &told.event);
+            }
+            Event::WriterDelayed { micros } => {
+                self.whole("delay", thread, (at, *micros), &told.event);
             }
             Event::CopyMade { micros, .. } => {
                 self.whole("copy", thread, (at, *micros), &told.event);

@@ -60,7 +60,8 @@ impl Pipeline {
         if squeeze() {
             return Ok(());
         }
-        self.stall.wait(
+        let begun = self.is_watched().then(|| self.env.monotonic_nanos());
+        let outcome = self.stall.wait(
             || !squeeze(),
             || {
                 format!(
@@ -68,7 +69,9 @@ impl Pipeline {
                     self.memory.describe()
                 )
             },
-        )
+        );
+        self.tell_memory_wait(begun);
+        outcome
     }
 
     /// Delays the writer as the pressure asks.
@@ -85,6 +88,7 @@ impl Pipeline {
                 if let Some(step) = self.stall.save_up(wanted) {
                     self.env.sleep(step);
                     self.stall.note_delayed(step.as_nanos() as u64);
+                    self.tell_delayed(step.as_nanos() as u64);
                 }
                 return;
             }
@@ -98,6 +102,7 @@ impl Pipeline {
             slept = measured.max(slept + DELAY_STEP.as_nanos() as u64);
         }
         self.stall.note_delayed(slept);
+        self.tell_delayed(slept);
     }
 
     /// The strongest reason to hold `writes` back.

@@ -53,6 +53,24 @@ impl Pipeline {
         }
     }
 
+    /// A writer that waited for memory since `begun` goes on, or gives up.
+    pub(super) fn tell_memory_wait(&self, begun: Option<u64>) {
+        if let Some(begun) = begun {
+            let micros = self.micros_since(begun);
+            self.emit(|| Event::MemoryWaited { micros });
+        }
+    }
+
+    /// A writer was held back for `nanos`.
+    pub(super) fn tell_delayed(&self, nanos: u64) {
+        if let Some(events) = self.events.get()
+            && events.is_on()
+        {
+            let micros = nanos / NANOS_PER_MICRO;
+            events.emit_frequent(|| Event::WriterDelayed { micros });
+        }
+    }
+
     /// A memtable has left its place; empty ones just go.
     pub(super) fn note_sealed(&self, family: &Family, memory: &Memory) {
         if !memory.table.is_empty() {

@@ -52,7 +52,7 @@ pub const OPERATIONS_PER_SEED: u64 = 2_500;
 pub fn run(seed: u64, operations: u64) -> Checked<Tally> {
     no_panic(|| driver::run(seed, operations, &|_| true)).map_err(|violation| {
         violation.within(format_args!(
-            "seed {seed} (replay: cargo run -p kingtide-testkit --bin proof -- model --seed {seed} \
+            "seed {seed} (replay: cargo proof model --seed {seed} \
              --seeds 1 --operations {operations})"
         ))
     })

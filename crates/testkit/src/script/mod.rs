@@ -66,7 +66,10 @@ pub fn check_cut(calls: u64, recovery_stride: u64) -> Checked<CutTally> {
         env.halt_after(calls);
         let played = play::play(&env, &steps(), calls)?;
         played.check_halted(&env, calls)?;
-        let mut tally = CutTally { cuts: 1, ..CutTally::default() };
+        let mut tally = CutTally {
+            cuts: 1,
+            ..CutTally::default()
+        };
         for (index, image) in world::IMAGES.into_iter().enumerate() {
             let seed = calls * world::IMAGES.len() as u64 + index as u64;
             let found = env.crash(image, seed);
@@ -77,7 +80,7 @@ pub fn check_cut(calls: u64, recovery_stride: u64) -> Checked<CutTally> {
     })
     .map_err(|violation| {
         violation.within(format_args!(
-            "cut after {calls} calls (replay: cargo run -p kingtide-testkit --bin proof -- crash-every-io --from {calls} \
+            "cut after {calls} calls (replay: cargo proof crash-every-io --from {calls} \
              --to {calls})"
         ))
     })

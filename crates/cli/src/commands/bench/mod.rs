@@ -37,12 +37,19 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
             "make a directory in {}",
             parent.display()
         )))?;
+    if let Some(traces) = &args.outputs.traces {
+        fs::create_dir_all(traces).map_err(Failure::io(format!(
+            "make the directory {}",
+            traces.display()
+        )))?;
+    }
     let campaign = Campaign {
         suite,
         engines: engines(args),
         rounds: args.rounds,
         directory: directory.path().to_owned(),
         keep: args.outputs.keep,
+        traces: args.outputs.traces.clone(),
         executable: env::current_exe().map_err(Failure::io("find this program's file"))?,
         serve: CHILD.to_owned(),
         spin: SPIN.to_owned(),

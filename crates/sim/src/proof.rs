@@ -1,18 +1,16 @@
-//! `proof`: shows at full length that Kingtide keeps its promises. Exit code 1 when it does not.
+//! The proofs on threads and files of the system: each promise at full length.
 
-mod proof_isolation;
+mod isolation;
 
 use std::{
     env,
     io::{self, Write},
-    num::NonZero,
     ops::AddAssign,
     path::PathBuf,
-    process::{Command, ExitCode, exit},
-    thread,
+    process::{Command, exit},
 };
 
-use clap::{Parser, Subcommand};
+use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use kingtide_testkit::{
     Checked, Violation, damage, history, kill, real_data, repair,
@@ -20,18 +18,9 @@ use kingtide_testkit::{
     script,
 };
 
-#[derive(Parser)]
-#[command(about = "Shows at full length that Kingtide keeps its promises")]
-struct Arguments {
-    /// Threads that work at the same time [default: one per core]
-    #[arg(long, global = true)]
-    threads: Option<usize>,
-    #[command(subcommand)]
-    proof: Proof,
-}
-
+/// One proof, or several.
 #[derive(Subcommand)]
-enum Proof {
+pub enum Proof {
     /// Random histories against the model, over kills and power cuts
     Model {
         /// Operations of all seeds together
@@ -96,7 +85,7 @@ enum Proof {
         seed: u64,
     },
     #[command(flatten)]
-    Isolation(proof_isolation::IsolationProof),
+    Isolation(isolation::IsolationProof),
     /// All of the above but real-data, at the length that changes must pass
     Ci,
     /// The process that `kill-loop` kills
@@ -104,21 +93,11 @@ enum Proof {
     KillChild { directory: PathBuf, seed: u64 },
 }
 
-fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let threads = arguments
-        .threads
-        .unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
-    match run(arguments.proof, threads) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(violation) => {
-            say(&format!("VIOLATION: {violation}"));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run(proof: Proof, threads: usize) -> Checked {
+/// Runs a proof on `threads` threads.
+///
+/// # Errors
+/// What was violated.
+pub fn run(proof: Proof, threads: usize) -> Checked {
     match proof {
         Proof::Model {
             operations,
@@ -157,7 +136,7 @@ fn run(proof: Proof, threads: usize) -> Checked {
                 seed,
             })
         }
-        Proof::Isolation(proof) => proof_isolation::run(&proof, threads),
+        Proof::Isolation(proof) => isolation::run(&proof, threads),
         Proof::Ci => {
             let proofs = [
                 model(1_000_000, 1, None, threads),
@@ -165,7 +144,7 @@ fn run(proof: Proof, threads: usize) -> Checked {
                 kill_loop(200, 1),
                 corrupt(1, threads),
                 repair_proof(17, threads),
-                proof_isolation::run_ci(threads),
+                isolation::run_ci(threads),
             ];
             proofs.into_iter().collect()
         }

@@ -1,4 +1,4 @@
-//! The proofs of isolation as commands of `proof`.
+//! The proofs of isolation.
 //!
 //! A limit of seconds decides how much is run, never whether it is right. Each proof prints the count that it reached.
 
@@ -20,7 +20,7 @@ use kingtide_testkit::{
     },
 };
 
-use crate::{finish, run_items, say};
+use super::{finish, run_items, say};
 
 #[derive(Subcommand)]
 pub enum IsolationProof {
@@ -187,7 +187,7 @@ fn run_until<T: Default + AddAssign + Send>(
     (threads, seconds): (usize, Option<u64>),
     item: &(dyn Fn(u64) -> Checked<T> + Sync),
     name_of: &dyn Fn(u64) -> String,
-) -> crate::Report<T> {
+) -> super::Report<T> {
     let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let item = |number| {
         if end.is_some_and(|end| Instant::now() >= end) {

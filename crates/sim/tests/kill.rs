@@ -7,7 +7,7 @@ use kingtide_testkit::kill::{self, ChildSettings};
 #[test]
 fn a_killed_process_loses_no_acknowledged_transaction() {
     let command = |settings: &ChildSettings| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_proof"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kingtide-sim"));
         command
             .arg("kill-child")
             .arg(&settings.directory)
