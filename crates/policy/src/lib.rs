@@ -23,6 +23,7 @@ mod shape;
 pub mod simulation;
 mod values;
 
+pub use overlap::sorted_runs;
 pub use pace::{BYTES_PER_STEP, DELAY_STEP_MAX, Standing, delay, pressure};
 pub use pick::{merge_all, merge_range, pick_merge, rewrite_table};
 pub use place::place;
