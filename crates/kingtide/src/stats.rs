@@ -248,8 +248,8 @@ pub struct FamilyStats {
     pub key_bytes_average: f64,
     /// Bytes of an average value, tombstones not counted; as good as the average of keys.
     pub value_bytes_average: f64,
-    /// Tables that a read of one key may have to ask, filters not counted: those of level 1, and one for each deeper
-    /// level. At least 1.
+    /// Tables that a read of one key may have to ask, filters not counted: the most of level 1 that hold one key, and one
+    /// for each deeper level. At least 1.
     pub read_amplification: f64,
     /// The largest share of tombstones among the entries of a table, 0 to 1.
     pub tombstone_density_max: f64,

@@ -23,15 +23,16 @@ mod shape;
 pub mod simulation;
 mod values;
 
+pub use overlap::sorted_runs;
 pub use pace::{BYTES_PER_STEP, DELAY_STEP_MAX, Standing, delay, pressure};
-pub use pick::{merge_all, merge_range, pick_merge};
+pub use pick::{merge_all, merge_range, pick_merge, rewrite_table};
 pub use place::place;
 pub use shape::{
     MergeInput, MergePlan, PolicyOptions, Reservation, TableShape, TreeShape, last_level,
 };
 pub use values::{
     NewerDeletes, ValueBounds, ValueFileShape, ValueShape, ValueTable, ValueWork, hidden_bytes_max,
-    pick_value_work, rewrite_table,
+    pick_value_work,
 };
 
 #[cfg(test)]

@@ -24,7 +24,8 @@
 //! 3. *A group is full*, or the level as a whole is, or it is not in use any more. Competes with 2 by how far it is over.
 //! 4. *Tombstones.* A table above level L that is dense with them, or whose tombstones are overdue, merges one level down;
 //!    an overdue one on level L is rewritten.
-//! 5. *Gather.* A row of very small tables of one level becomes one.
+//! 5. *Gather.* A row of very small tables of one level becomes one, when they continue each other (some ascending load
+//!    wrote them) or are very many.
 //! 6. *Shrink.* A last level that is small enough for the empty one above it moves there.
 //!
 //! Invariants of every plan:
@@ -37,7 +38,7 @@
 //!   them, have reservations that do not meet: nobody puts a table where another one's outputs may come to lie.
 //! - While level 1 waits for a place that a running merge holds, no merge starts that it would have to wait for too.
 
-use kingtide_base::{KeyOrder, limits::LEVELS_MAX};
+use kingtide_base::{FileId, KeyOrder, limits::LEVELS_MAX};
 
 use crate::{
     overlap::{Component, components},
@@ -48,8 +49,10 @@ use crate::{
 const TABLES_PER_RUN: usize = 16;
 /// Tables of a deeper level below this share of the target size are gathered.
 const SMALL_SHARE: u64 = 64;
-/// As many small tables in a row are gathered, at least.
+/// As many small tables in a row are gathered, at least, when each is newer than the one before.
 const GATHER_MIN: usize = 16;
+/// As many others. What comes later may well fall between them, and would then overlap the whole.
+const GATHER_ANY_MIN: usize = 256;
 /// A group drains by itself when it holds so many times its share. The fullest groups of a full level drain anyway, and
 /// then they are spread from empty to about this much; so this is for loads that come to few places.
 const GROUP_FULL: f64 = 2.0;
@@ -127,6 +130,29 @@ pub fn merge_range(
         .map(|level| (level, shape.overlapping(level, hull, order).collect()))
         .collect();
     picker.plan(&levels, picker.last, false)
+}
+
+/// A plan that writes one table below level 1 once more, where it is, so that values it points to are copied. `None` when
+/// it is busy, its place is taken, it is on level 1 (where it may lie over others) or not there.
+#[must_use]
+pub fn rewrite_table(
+    shape: &TreeShape,
+    options: &PolicyOptions,
+    order: &KeyOrder,
+    file: FileId,
+) -> Option<MergePlan> {
+    let found = (2..=shape.levels.len()).find_map(|level| {
+        let mut tables = shape.level(level).iter();
+        let table = tables.find(|table| table.file == file)?;
+        Some((level, table))
+    });
+    let (level, table) = found?;
+    let picker = Picker::new(shape, options, order);
+    let plan = picker.plan(&[(level, vec![table])], level, false)?;
+    Some(MergePlan {
+        output_table_bytes: u64::MAX,
+        ..plan
+    })
 }
 
 /// Inputs of a plan, by level.
@@ -479,34 +505,42 @@ impl<'a> Picker<'a> {
         (2..self.last).rev().find_map(sinking).or_else(rewritten)
     }
 
-    /// Merges a row of very small tables of one level. The larger half of what is rewritten is never one table, so that
-    /// each doubles before it is taken again.
+    /// Merges a row of very small tables of one level: some that continue each other, so that nothing will come between
+    /// them, or else very many.
     fn gather(&self) -> Option<MergePlan> {
         let small = (self.options.table_bytes_target / SMALL_SHARE).max(1);
+        let are_small = |left: &TableShape, right: &TableShape| left.bytes.max(right.bytes) < small;
         (2..=self.last).find_map(|level| {
             let shape: &'a TreeShape = self.shape;
-            let rows = shape
-                .level(level)
-                .chunk_by(|left, right| left.bytes < small && right.bytes < small);
-            let mut rows = rows.filter(|row| row.len() >= GATHER_MIN);
-            rows.find_map(|row| {
-                let mut row: &[TableShape] = row;
-                while row.len() >= GATHER_MIN {
-                    let total: u64 = row.iter().map(|table| table.bytes).sum();
-                    let largest = (0..row.len()).max_by_key(|index| row[*index].bytes)?;
-                    if row[largest].bytes <= total / 2 {
-                        return self.plan(&[(level, row.iter().collect())], level, false);
-                    }
-                    let (left, right) = row.split_at(largest);
-                    row = if left.len() < right.len() {
-                        &right[1..]
-                    } else {
-                        left
-                    };
-                }
-                None
-            })
+            let tables = shape.level(level);
+            let mut ascending = tables.chunk_by(|left, right| {
+                are_small(left, right) && left.sequence_max < right.sequence_min
+            });
+            let mut all = tables.chunk_by(are_small);
+            ascending
+                .find_map(|row| self.gather_row(level, row, GATHER_MIN))
+                .or_else(|| all.find_map(|row| self.gather_row(level, row, GATHER_ANY_MIN)))
         })
+    }
+
+    /// Merges the tables of `row`, if it has `count` at least, without those that are larger than all others together:
+    /// so each doubles before it is taken again.
+    fn gather_row(&self, level: usize, row: &[TableShape], count: usize) -> Option<MergePlan> {
+        let mut row = row;
+        while row.len() >= count {
+            let total: u64 = row.iter().map(|table| table.bytes).sum();
+            let largest = (0..row.len()).max_by_key(|index| row[*index].bytes)?;
+            if row[largest].bytes <= total / 2 {
+                return self.plan(&[(level, row.iter().collect())], level, false);
+            }
+            let (left, right) = row.split_at(largest);
+            row = if left.len() < right.len() {
+                &right[1..]
+            } else {
+                left
+            };
+        }
+        None
     }
 
     /// True when rewriting `tables` with nothing below would free a good share of them, so that a move is a waste.

@@ -1,6 +1,6 @@
 //! What the policy is told and what it answers.
 
-use kingtide_base::{FileId, KeyOrder, limits::LEVELS_MAX};
+use kingtide_base::{FileId, KeyOrder, SeqNo, limits::LEVELS_MAX};
 use std::{cmp::Ordering, ops::RangeInclusive};
 
 /// One table, as far as the policy cares.
@@ -18,6 +18,10 @@ pub struct TableShape {
     pub smallest: Vec<u8>,
     /// The largest key.
     pub largest: Vec<u8>,
+    /// The smallest sequence number of an entry.
+    pub sequence_min: SeqNo,
+    /// The largest one.
+    pub sequence_max: SeqNo,
     /// True while a running merge uses the table.
     pub busy: bool,
     /// True when its tombstones are older than the settings allow, and no snapshot needs them any more.

@@ -4,7 +4,7 @@
 //! 10,000 entries are tombstones) and `*` (busy). A plan reads `merge 1:5,6 2:9 -> 2 bottom`.
 
 use super::*;
-use kingtide_base::{FileId, KeyOrder, built_in_comparator};
+use kingtide_base::{FileId, KeyOrder, SeqNo, built_in_comparator};
 
 pub fn tree(text: &str) -> TreeShape {
     let mut shape = TreeShape::default();
@@ -40,6 +40,8 @@ fn table(word: &str) -> TableShape {
         tombstones: 0,
         smallest: smallest.as_bytes().to_vec(),
         largest: largest.as_bytes().to_vec(),
+        sequence_min: SeqNo(file.parse().unwrap()),
+        sequence_max: SeqNo(file.parse().unwrap()),
         busy: false,
         is_overdue: false,
     };
@@ -209,13 +211,22 @@ fn rows_of_small_tables_are_gathered() {
     );
     check(&parted, "none");
     check(
-        &format!("L2: 99[A-B 200K] {}", row("a", 1, 16, "10K")),
+        &format!("L2: 0[A-B 200K] {}", row("a", 1, 16, "10K")),
         &gathered,
     );
     check(
-        &format!("L2: 99[A-B 200K] {}", row("a", 1, 15, "10K")),
+        &format!("L2: 0[A-B 200K] {}", row("a", 1, 15, "10K")),
         "none",
     );
+    // Those that do not continue each other stay as they are, up to a point.
+    let turns = |count: usize| -> String {
+        let table = |at: usize| format!("{}[{at:03}a-{at:03}b 10K] ", 1000 - at);
+        (0..count).map(table).collect()
+    };
+    check(&format!("L2: {}", turns(255)), "none");
+    let many = tree(&format!("L2: {}", turns(256)));
+    let plan = pick_merge(&many, &options(), &KeyOrder::BYTEWISE).unwrap();
+    assert_eq!((plan.inputs.len(), plan.target_level), (256, 2));
     // Level 1 is counted by what overlaps, so small tables that overlap nothing move when they are many.
     check(&format!("L1: {}", row("a", 1, 63, "10K")), "none");
     let moved = format!("move 1:{} -> 2 bottom", files(1..=64));

@@ -19,7 +19,7 @@ use std::{cmp::Ordering, collections::BTreeSet};
 
 use kingtide_base::{FileId, KeyOrder};
 
-use crate::shape::{MergeInput, MergePlan, Reservation, Span, TreeShape};
+use crate::shape::Span;
 
 /// How far from the bound to 1 work begins and ends.
 const BEGINS_AT: f64 = 0.2;
@@ -164,32 +164,6 @@ fn choose_files(shape: &ValueShape, goal: f64, chosen: &mut BTreeSet<FileId>) {
         bytes -= file.garbage();
         chosen.insert(file.file);
     }
-}
-
-/// A plan that writes one table below level 1 once more, where it is, so that values it points to are copied. `None` when
-/// it is busy, on level 1 (where it may lie over others) or not there.
-#[must_use]
-pub fn rewrite_table(shape: &TreeShape, file: FileId) -> Option<MergePlan> {
-    let (level, table) = (2..=shape.levels.len()).find_map(|level| {
-        let mut tables = shape.level(level).iter();
-        let found = tables.find(|table| table.file == file && !table.busy);
-        Some((level, found?))
-    })?;
-    Some(MergePlan {
-        inputs: vec![MergeInput { level, file }],
-        target_level: level,
-        // Not looked at: what is dropped is for merges to decide.
-        is_bottom: false,
-        output_table_bytes: u64::MAX,
-        moves_only: false,
-        cuts: Vec::new(),
-        reservation: Reservation {
-            smallest: table.smallest.clone(),
-            largest: table.largest.clone(),
-            from_level: level,
-            to_level: level,
-        },
-    })
 }
 
 /// One table, as far as hidden values go.

@@ -200,9 +200,19 @@ fn help_completions_and_manual_come_from_the_definitions() {
                 .contains("families")
         );
     }
-    assert!(run_well(&["man"]).text().contains(".TH kingtide"));
+    assert!(run_well(&["man"]).text().contains(".TH KINGTIDE 1"));
     assert!(run_well(&["man", "import"]).text().contains("skip\\-bad"));
+    let compare = run_well(&["man", "bench", "compare"]);
+    assert!(compare.text().contains(".TH KINGTIDE-BENCH-COMPARE 1"));
+    assert!(compare.text().contains("threshold"));
     run_badly(&["man", "nonsense"], "nonsense");
+    run_badly(&["man", "bench", "nonsense"], "bench nonsense");
+    let place = Place::new();
+    run_well(&["man", "--all", &place.argument("man1")]);
+    for page in ["kingtide", "kingtide-lsm", "kingtide-prepared-commit"] {
+        assert!(place.path(&format!("man1/{page}.1")).is_file(), "{page}");
+    }
+    assert!(!place.path("man1/kingtide-bench-child.1").exists());
     assert!(run_well(&["--version"]).text().starts_with("kingtide "));
 }
 

@@ -55,7 +55,7 @@ impl<'a> Claim<'a> {
                 .filter(|plan| plan.inputs.iter().any(|input| input.level == 1)),
             Wanted::All => plan_all(&shape, &options, &family.order),
             Wanted::Range(start, end) => plan_range(&shape, &options, &family.order, (start, end)),
-            Wanted::Rewrite(table) => rewrite_table(&shape, table),
+            Wanted::Rewrite(table) => rewrite_table(&shape, &options, &family.order, table),
         };
         let Some(plan) = plan else { return Ok(None) };
         let mut inputs = Vec::with_capacity(plan.inputs.len());

@@ -37,6 +37,8 @@ pub(super) fn shape_of(version: &Version, busy: &Busy) -> TreeShape {
         tombstones: weighed(table, table.tombstones),
         smallest: table.smallest.clone(),
         largest: table.largest.clone(),
+        sequence_min: table.sequence_min,
+        sequence_max: table.sequence_max,
         busy: busy.is_busy(table.file),
         is_overdue: false,
     };

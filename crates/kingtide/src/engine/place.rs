@@ -1,7 +1,7 @@
 //! Where the tables of a flush or a bulk load go: as deep as nothing is in their way.
 //!
-//! A table goes to the deepest level in use on and above which nothing lies in the range of its keys, and which no running merge
-//! shuts. So a load of ascending keys fills the last level without being merged, from any number of writers, if the flush
+//! A table goes to the deepest level in use on and above which nothing lies in the range of its keys, and which no running
+//! merge shuts. So a load of ascending keys fills the last level without being merged, from any number of writers, if the flush
 //! ends its tables where their ranges end (`output/cuts`).
 //!
 //! Invariants: what is below a table is older, since nothing at its level or above had keys in its range when it came, and
@@ -37,26 +37,22 @@ impl<'a> Places<'a> {
         let last = last_level(version.depth().into(), options.min_levels);
         let bytes = version.level_totals(level_number(last)).file_bytes;
         let in_use = options.levels_in_use(last, bytes);
-        let mut holds = Vec::with_capacity(tables.len());
-        let mut levels = Vec::with_capacity(tables.len());
-        for table in tables {
+        let level_of = |table: &TableMeta| {
             let keys = (&*table.smallest, &*table.largest);
-            let is_free = |level: usize| {
+            place(1, in_use.clone(), |level| {
                 let level = level_number(level);
                 !version.has_between(level, keys) && !busy.shuts(level, keys, order)
-            };
-            let level = place(1, in_use.clone(), is_free);
-            holds.push(busy.hold(
-                Vec::new(),
-                Reservation {
-                    smallest: table.smallest.clone(),
-                    largest: table.largest.clone(),
-                    from_level: level,
-                    to_level: level,
-                },
-            ));
-            levels.push(level_number(level));
-        }
+            })
+        };
+        let found: Vec<usize> = tables.iter().map(level_of).collect();
+        let places = found.iter().zip(tables).map(|(level, table)| Reservation {
+            smallest: table.smallest.clone(),
+            largest: table.largest.clone(),
+            from_level: *level,
+            to_level: *level,
+        });
+        let holds = places.map(|place| busy.hold(Vec::new(), place)).collect();
+        let levels = found.into_iter().map(level_number).collect();
         Self {
             family,
             holds,

@@ -8,8 +8,9 @@
 //!    each end. Tables that end there never overlap, so none of them is ever merged; a table over several ranges would
 //!    overlap all that is written later. This looks at sequence numbers alone, and so holds for every order of keys.
 //!
-//! 2 and 3 leave no table behind that is smaller than [`CUT_BYTES_MIN`], so that they never make many small ones. They are
-//! for flushes. Not decided here: where tables go; that is `engine/place`.
+//! 2 leaves no table behind that is smaller than [`JUMP_BYTES_MIN`], because what is cut may still overlap others; 3 none
+//! smaller than [`RUN_BYTES_MIN`]: commits of random keys never ascend for so long. They are for flushes. Not decided here:
+//! where tables go; that is `engine/place`.
 
 use std::sync::Arc;
 
@@ -18,8 +19,10 @@ use kingtide_format::TableMeta;
 
 use crate::version::Version;
 
-/// A table is not cut before it has so many bytes, but at given keys.
-pub(crate) const CUT_BYTES_MIN: u64 = 256 << 10;
+/// A table is not cut where keys pass over another one before it has so many bytes.
+const JUMP_BYTES_MIN: u64 = 256 << 10;
+/// An ascent of commits counts from so many bytes on.
+const RUN_BYTES_MIN: u64 = 64 << 10;
 
 /// Where tables end.
 #[derive(Clone, Debug, Default)]
@@ -99,7 +102,7 @@ impl Cutter {
         if let Some(key) = self.pass_keys(order, next) {
             return Some(&self.cuts.keys[key]);
         }
-        let is_end = (is_back && run_bytes >= CUT_BYTES_MIN) || (jumps && bytes >= CUT_BYTES_MIN);
+        let is_end = (is_back && run_bytes >= RUN_BYTES_MIN) || (jumps && bytes >= JUMP_BYTES_MIN);
         is_end.then_some(next)
     }
 

@@ -20,7 +20,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use kingtide_base::{FileId, KeyOrder};
+use kingtide_base::{FileId, KeyOrder, SeqNo};
 
 use crate::{
     MergePlan, PolicyOptions, TableShape, TreeShape, last_level, overlap::components, place,
@@ -157,6 +157,20 @@ impl Tree {
             tombstones: entries.iter().filter(|entry| entry.is_tombstone).count() as u64,
             smallest: keys.0.to_be_bytes().to_vec(),
             largest: keys.1.to_be_bytes().to_vec(),
+            sequence_min: SeqNo(
+                entries
+                    .iter()
+                    .map(|entry| entry.sequence)
+                    .min()
+                    .unwrap_or(0),
+            ),
+            sequence_max: SeqNo(
+                entries
+                    .iter()
+                    .map(|entry| entry.sequence)
+                    .max()
+                    .unwrap_or(0),
+            ),
             busy: false,
             is_overdue: false,
         };
