@@ -365,8 +365,8 @@ pub(crate) struct ImportArgs {
     /// After each commit print how many records are stored so far
     #[arg(long)]
     pub(crate) ack: bool,
-    /// The records come in ascending order of their keys, each key once: they are loaded straight into tables, all or
-    /// none of them, several times as fast
+    /// The records come in ascending order of their keys, each key once: they are loaded straight into tables, without
+    /// the log, all or none of them
     #[arg(long, conflicts_with_all = ["batch", "skip_bad", "ack", "sync"])]
     pub(crate) sorted: bool,
     /// When commits are made durable; `none` syncs once, at the end
