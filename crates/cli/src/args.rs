@@ -90,10 +90,13 @@ pub(crate) enum Command {
         /// For which shell
         shell: Shell,
     },
-    /// Print the manual page, of the program or of one command
+    /// Print the manual page, of the program or of one command; or write all pages
     Man {
-        /// Of which command
-        command: Option<String>,
+        /// Of which command, such as `stats` or `bench compare`
+        command: Vec<String>,
+        /// Write the pages of the program and of every command to this directory
+        #[arg(long, value_name = "DIR", conflicts_with = "command")]
+        all: Option<PathBuf>,
     },
     /// Run one benchmark: settings on standard input, report on standard output
     #[command(hide = true)]

@@ -258,3 +258,30 @@ fn accounts_come_back_to_where_they_were() {
     assert_eq!(fixed(1), fixed(2), "{after:?}");
     db.close().unwrap();
 }
+
+/// Goal: many families that each hold little are flushed too when memory is short, and not for every commit. Method: 400
+/// families and 30 MB under a budget of 16 MiB.
+#[test]
+fn many_small_families_share_a_small_budget() {
+    let db = Db::open("/db", options(16 * MIB)).unwrap();
+    let families: Vec<ColumnFamily> = (0..400)
+        .map(|index| db.create_family(&format!("f{index}"), settings()).unwrap())
+        .collect();
+    for commit in 0..300_u32 {
+        write(&db, &families[commit as usize * 7 % 400], commit * 100).unwrap();
+        let memory = db.stats().unwrap().memory;
+        assert!(memory.total_bytes() <= memory.limit_bytes, "{memory:?}");
+    }
+    let stats = db.stats().unwrap();
+    assert!(
+        stats.flushes > 0 && stats.flushes <= 300,
+        "{}",
+        stats.flushes
+    );
+    for commit in 0..300_u32 {
+        let key = (commit * 100).to_be_bytes();
+        let family = &families[commit as usize * 7 % 400];
+        assert!(db.get(family, &key).unwrap().is_some());
+    }
+    db.close().unwrap();
+}

@@ -10,7 +10,8 @@
 //! - when the report says that nothing was damaged, everything is there;
 //! - the new database is whole, and the damaged one is as it was.
 //!
-//! As for an opening, the last commit may be missing without a word when the damage is in the log.
+//! As for an opening, the last commit may be missing without a word when the damage is in the log, and more when zeros
+//! cover its end: that looks as if it had never been written.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -58,6 +59,8 @@ pub struct Case {
     pub path: PathBuf,
     /// What happens to it.
     pub harm: Harm,
+    /// True when nothing but zeros is left of the file from there on.
+    pub reaches_end: bool,
 }
 
 /// What a proof of repairs went through.
@@ -144,7 +147,9 @@ impl Specimen {
             families,
             last,
         };
-        let report = specimen.check_copy(&specimen.copy(), Path::new(""))?.0;
+        let report = specimen
+            .check_copy(&specimen.copy(), Path::new(""), false)?
+            .0;
         ensure(report.is_whole(), || {
             format!("the undamaged database is called damaged: {report:?}")
         })?;
@@ -170,6 +175,7 @@ impl Specimen {
                 cases.push(Case {
                     path: path.clone(),
                     harm,
+                    reaches_end: matches!(harm, Harm::Zero(offset) if offset + ZEROS >= used),
                 });
             };
             add(Harm::Remove);
@@ -194,7 +200,7 @@ impl Specimen {
         let env = self.copy();
         harm(&env, case)?;
         let outcome = no_panic(|| {
-            let (report, keys_affected) = self.check_copy(&env, &case.path)?;
+            let (report, keys_affected) = self.check_copy(&env, &case.path, case.reaches_end)?;
             Ok(RepairTally {
                 repairs: 1,
                 with_losses: u64::from(!report.is_whole()),
@@ -209,7 +215,12 @@ impl Specimen {
     }
 
     /// Repairs what is in `env`; the report, and how many keys are not as they should be.
-    fn check_copy(&self, env: &MemoryEnv, damaged: &Path) -> Checked<(RepairReport, u64)> {
+    fn check_copy(
+        &self,
+        env: &MemoryEnv,
+        damaged: &Path,
+        reaches_end: bool,
+    ) -> Checked<(RepairReport, u64)> {
         let before = files_of(env);
         let options = RepairOptions {
             into: Some(REPAIRED.into()),
@@ -235,8 +246,13 @@ impl Specimen {
                 Ok(family) => content(&db, &family)?,
                 Err(_) => Content::new(),
             };
-            let is_last_excused = damaged.extension().is_some_and(|kind| kind == "wal");
-            affected += self.check_family((name, wanted), &found, &report, is_last_excused)?;
+            let is_log = damaged.extension().is_some_and(|kind| kind == "wal");
+            let excused = match (is_log, reaches_end) {
+                (false, _) => Excused::Nothing,
+                (true, false) => Excused::Last,
+                (true, true) => Excused::Log,
+            };
+            affected += self.check_family((name, wanted), &found, &report, excused)?;
         }
         let known = |name: &String| self.families.contains_key(name.as_str());
         let unknown = db.families().into_iter().find(|name| !known(name));
@@ -252,7 +268,7 @@ impl Specimen {
         (name, wanted): (&str, &Wanted),
         found: &Content,
         report: &RepairReport,
-        is_last_excused: bool,
+        excused: Excused,
     ) -> Checked<u64> {
         for (key, value) in found {
             let is_known = wanted
@@ -272,9 +288,10 @@ impl Specimen {
             .filter(|key| found.get(*key) != wanted.live.get(*key))
             .collect();
         for key in &wrong {
-            let is_last = is_last_excused && (name, *key) == (self.last.0, &self.last.1);
+            let is_last = excused == Excused::Last && (name, *key) == (self.last.0, &self.last.1);
             let explains = |loss: &RepairLoss| explains(loss, (name, wanted), key);
-            let is_unlogged = report.has_no_log && wanted.in_log.contains(*key);
+            let is_unlogged =
+                (report.has_no_log || excused == Excused::Log) && wanted.in_log.contains(*key);
             ensure(
                 is_last || is_unlogged || report.losses.iter().any(explains),
                 || {
@@ -291,6 +308,16 @@ impl Specimen {
         }
         Ok(wrong.len() as u64)
     }
+}
+
+/// What may be missing without a word: nothing in what is left of the log can tell.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Excused {
+    Nothing,
+    /// The last commit.
+    Last,
+    /// What was in the log: its end is zeros, as if it had never been written.
+    Log,
 }
 
 /// True when `loss` says that `key` may be affected.

@@ -57,7 +57,10 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Result<()> {
         Command::Migrate(args) => migrate::run(&args, global, output),
         Command::Bench(args) => bench::run(&args, global, output),
         Command::Completions { shell } => generate::completions(shell, output),
-        Command::Man { command } => generate::man(command.as_deref(), output),
+        Command::Man { command, all } => match all {
+            Some(directory) => generate::all_man_pages(&directory, output),
+            None => generate::man(&command, output),
+        },
         Command::BenchChild => {
             kingtide_bench::child::serve(io::stdin().lock(), &mut RawOutput(output))
                 .map_err(|source| Failure::Benchmark(source.to_string()))

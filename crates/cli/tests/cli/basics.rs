@@ -200,8 +200,51 @@ fn help_completions_and_manual_come_from_the_definitions() {
                 .contains("families")
         );
     }
-    assert!(run_well(&["man"]).text().contains(".TH kingtide"));
+    assert!(run_well(&["man"]).text().contains(".TH KINGTIDE 1"));
     assert!(run_well(&["man", "import"]).text().contains("skip\\-bad"));
+    let compare = run_well(&["man", "bench", "compare"]);
+    assert!(compare.text().contains(".TH KINGTIDE-BENCH-COMPARE 1"));
+    assert!(compare.text().contains("threshold"));
     run_badly(&["man", "nonsense"], "nonsense");
+    run_badly(&["man", "bench", "nonsense"], "bench nonsense");
+    let place = Place::new();
+    run_well(&["man", "--all", &place.argument("man1")]);
+    for page in ["kingtide", "kingtide-lsm", "kingtide-prepared-commit"] {
+        assert!(place.path(&format!("man1/{page}.1")).is_file(), "{page}");
+    }
+    assert!(!place.path("man1/kingtide-bench-child.1").exists());
     assert!(run_well(&["--version"]).text().starts_with("kingtide "));
+}
+
+#[test]
+fn repair_tells_what_is_lost_and_brings_back_the_rest() {
+    let place = Place::new();
+    let db = place.db();
+    let sorted = place.file("in.csv", "key,value\na,1\nb,2\n");
+    run_well(&["import", &db, &sorted, "--sorted"]);
+    let whole = run_well(&["repair", &db, "--dry-run"]);
+    assert_eq!(
+        whole.text(),
+        "there is no log: so it is after a close; after a crash, commits that were not in tables are lost\nfamily default: 2 keys\n"
+    );
+    let is_manifest = |name: &str| name.starts_with("MANIFEST");
+    let entries = std::fs::read_dir(place.path("db")).expect("there");
+    for file in entries.map(|entry| entry.expect("a name").path()) {
+        if file
+            .file_name()
+            .is_some_and(|name| is_manifest(&name.to_string_lossy()))
+        {
+            std::fs::remove_file(file).expect("it is there");
+        }
+    }
+    let ran = run(&["repair", &db, "--json"]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    let object = &ran.objects()[0];
+    assert_eq!(object["manifest"], "lost");
+    assert_eq!(object["families"][0]["keys"], 2);
+    assert_eq!(
+        run_well(&["get", &place.argument("db.repaired"), "b"]).text(),
+        "2\n"
+    );
+    run_badly(&["repair", &db], "is there and not empty");
 }

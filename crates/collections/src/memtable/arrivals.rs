@@ -16,7 +16,6 @@ const MARK_BYTES_MIN: usize = 4096;
 /// Where in the arena commits begin: one in every few thousand bytes.
 pub(super) struct Marks {
     every_bytes: usize,
-    reserved_bytes: usize,
     /// Ascending. Never grows beyond what was reserved for it.
     marks: Mutex<Vec<(SeqNo, EntryOffset)>>,
 }
@@ -25,17 +24,15 @@ impl Marks {
     /// Marks for an arena of `bytes`.
     pub(super) fn new(bytes: usize) -> Self {
         let every_bytes = bytes.div_ceil(MARKS_MAX).max(MARK_BYTES_MIN);
-        let count = bytes / every_bytes + 1;
         Self {
             every_bytes,
-            reserved_bytes: count * size_of::<(SeqNo, EntryOffset)>(),
-            marks: Mutex::new(Vec::with_capacity(count)),
+            marks: Mutex::new(Vec::with_capacity(bytes / every_bytes + 1)),
         }
     }
 
-    /// Bytes of memory that the marks take once there are some.
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.reserved_bytes
+    /// Bytes of memory that the marks of so many bytes of entries take.
+    pub(super) fn memory_bytes(&self, bytes: usize) -> usize {
+        bytes / self.every_bytes * size_of::<(SeqNo, EntryOffset)>()
     }
 
     /// Notes that the entries of `sequence` begin at `start`, when that is far enough from the last mark. `last` is that

@@ -55,6 +55,8 @@ use sources::{Source, SourceList};
 /// A published entry of a memtable.
 pub type MemtableEntry<'a> = ArenaEntry<'a>;
 
+/// Entries of a memtable's first skip list.
+const FIRST_LIST_ENTRIES: usize = 128;
 /// Versions that a point read follows one by one before it searches the sources instead.
 const CHAIN_STEPS_MAX: usize = 32;
 
@@ -142,7 +144,8 @@ impl Memtable {
     ) -> Self {
         let (arena, arena_writer) = Arena::new(pool, bytes);
         let index = order.has_hash().then(|| HashIndex::new(entries_max));
-        let list = Arc::new(SkipList::new(list_entries));
+        // Small, because most memtables of many families hold little; those that follow are of full size.
+        let list = Arc::new(SkipList::new(list_entries.min(FIRST_LIST_ENTRIES)));
         let taken = arena.touched_bytes() + list.memory_bytes();
         let charge = pool.budget().charge(Account::Memtables, taken);
         Self {
@@ -286,7 +289,7 @@ impl Memtable {
     /// What it takes besides the indexes of sources.
     fn fixed_bytes(&self) -> usize {
         let index = self.index.as_ref().map_or(0, HashIndex::touched_bytes);
-        self.arena.touched_bytes() + index + self.marks.memory_bytes()
+        self.arena.touched_bytes() + index + self.marks.memory_bytes(self.bytes())
     }
 
     /// How full it is, as a share of the room for entries or of that for keys, whichever is less; 0 to 1.

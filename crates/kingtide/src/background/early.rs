@@ -1,13 +1,18 @@
-//! Flushing before a memtable is full, because memory is short.
+//! Flushing before memtables are full, because memory is short.
 
-use std::sync::{Arc, Weak};
+use std::{
+    cmp::Reverse,
+    sync::{Arc, Weak},
+};
 
 use crate::{engine::Engine, write::FlushEarly};
 
-/// Flushing less than this gives too little back for a table of its own; less still under the smallest budgets.
-const WORTH_BYTES: usize = 256 << 10;
+/// So many memtables are sealed at once, at most.
+const SEALED_AT_ONCE_MAX: usize = 64;
+/// This part of the budget is worth it: once so much is sealed, the rest goes on filling.
+const WORTH_DIVISOR: usize = 32;
 
-/// Seals the largest memtable of the engine.
+/// Seals the largest memtables of the engine: one as a rule, several where all are small.
 pub(crate) struct LargestFirst(pub(crate) Weak<Engine>);
 
 impl FlushEarly for LargestFirst {
@@ -20,17 +25,28 @@ impl FlushEarly for LargestFirst {
             return true;
         }
         let families = engine.families.all().into_iter();
-        let sizes = families.map(|family| {
-            let active = Arc::clone(&family.load().active);
-            (active.table.bytes(), family, active)
-        });
-        let Some((bytes, family, active)) = sizes.max_by_key(|(bytes, ..)| *bytes) else {
-            return false;
-        };
-        if bytes < WORTH_BYTES.min(engine.pipeline.memory.plan.limit_bytes / 64) {
+        let mut sizes: Vec<_> = families
+            .map(|family| {
+                let active = Arc::clone(&family.load().active);
+                (active.table.bytes(), family, active)
+            })
+            .filter(|(bytes, ..)| *bytes > 0)
+            .collect();
+        sizes.sort_by_key(|(bytes, ..)| Reverse(*bytes));
+        let worth = engine.pipeline.memory.plan.limit_bytes / WORTH_DIVISOR;
+        let all: usize = sizes.iter().map(|(bytes, ..)| bytes).sum();
+        if all < worth / 2 {
+            // It is not memtables that hold the memory: flushing them would make many small tables for nothing.
             return false;
         }
-        engine.pipeline.try_rotate(&family, &active);
-        true
+        let mut sealed = 0;
+        for (bytes, family, active) in sizes.into_iter().take(SEALED_AT_ONCE_MAX) {
+            if sealed >= worth {
+                break;
+            }
+            engine.pipeline.try_rotate(&family, &active);
+            sealed += bytes;
+        }
+        sealed > 0
     }
 }

@@ -85,7 +85,8 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
     let memtables = MemtableSource::new(ARENAS_KEPT, &budget, plan.memtable_bytes_max);
     let families = open_families(&state, &options, &files, &memtables, &opening)?;
     let now = (place.env.unix_micros() / 1_000_000) as i64;
-    let recovery = Recovery::new(&files, &memtables, options.read_only, now);
+    let mut recovery = Recovery::new(&files, &memtables, options.read_only, now);
+    recovery.next_family = state.next_family_id();
     let replayed = replay(&place, &state, recovery, families)?;
     let last = last_sequence(&state, replayed.end.sequence);
     let log = match options.read_only {

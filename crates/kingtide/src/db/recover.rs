@@ -47,6 +47,8 @@ pub(super) struct Recovery<'a> {
     families: BTreeMap<FamilyId, Recovered>,
     /// Deferred families, and the pending ones that take their commits.
     pending: BTreeMap<FamilyId, FamilyId>,
+    /// The manifest never knew a family with this id, nor with a larger one.
+    pub(super) next_family: FamilyId,
     /// Transactions that wait for their outcome.
     pub(super) two_phase: TwoPhase,
     /// An error that is not one of storage, kept while the replay unwinds.
@@ -67,6 +69,7 @@ impl<'a> Recovery<'a> {
             now,
             families: BTreeMap::new(),
             pending: BTreeMap::new(),
+            next_family: FamilyId(u32::MAX),
             two_phase: TwoPhase::default(),
             failure: None,
         }
@@ -207,6 +210,13 @@ impl<'a> Recovery<'a> {
         }
         // A family that was dropped later: its records are passed over.
         let Some(mut recovered) = self.families.remove(&id) else {
+            if id >= self.next_family {
+                // Going on would remove the tables that the lost edits name.
+                let what = format!(
+                    "the log knows family {id}, which was never in the manifest: its last edits are lost"
+                );
+                return Err(StorageError::malformed("MANIFEST", 0, what).into());
+            }
             return Ok(());
         };
         let outcome = if sequence > recovered.flushed_through {

@@ -41,6 +41,8 @@ pub(super) struct PreparedFound {
 /// What the log holds besides what the plans got.
 #[derive(Default)]
 pub(super) struct LogFound {
+    /// True when the log has what a whole manifest would know: the end of the manifest is missing.
+    pub(super) contradicts_manifest: bool,
     pub(super) prepared: Vec<PreparedFound>,
 }
 
@@ -66,12 +68,14 @@ pub(super) fn read(
         is_behind_hole: false,
         parts: None,
         prepared: BTreeMap::new(),
+        contradicts_manifest: false,
     };
     for (index, segment) in segments.iter().enumerate() {
         walk.segment(index, segment)?;
     }
     walk.check_end(survey.draft.log_durable);
     let prepared = std::mem::take(&mut walk.prepared);
+    let contradicts_manifest = walk.contradicts_manifest;
     for plan in plans.iter_mut() {
         let order = plan.order.clone();
         plan.log.sort_by(|left, right| {
@@ -81,6 +85,7 @@ pub(super) fn read(
         });
     }
     Ok(LogFound {
+        contradicts_manifest,
         prepared: prepared.into_values().collect(),
     })
 }
@@ -163,6 +168,7 @@ struct Walk<'a> {
     /// The parts so far of a record in parts, and its number.
     parts: Option<(SeqNo, Vec<u8>)>,
     prepared: BTreeMap<Vec<u8>, PreparedFound>,
+    contradicts_manifest: bool,
 }
 
 impl Walk<'_> {
@@ -178,8 +184,21 @@ impl Walk<'_> {
         };
         if is_first {
             self.end = self.end.max(header.base);
-        } else if header.base != self.end {
+        } else if index == 0 || header.base != self.end {
+            // The segment where the manifest lets the log begin goes only after a later edit.
+            self.contradicts_manifest |= index == 0;
             self.open_hole(&segment.path, SEGMENT_FRAMES_OFFSET);
+        }
+        let length = segment.bytes.len() as u64;
+        if length < header.bytes {
+            self.report.losses.push(RepairLoss {
+                file: segment.path.clone(),
+                offset: length,
+                bytes: header.bytes - length,
+                what: "the end of a segment of the log, with or without commits in it".to_owned(),
+                has_keys: true,
+                ..RepairLoss::default()
+            });
         }
         let mut damaged_from = None;
         while offset < segment.bytes.len() {
@@ -350,6 +369,8 @@ impl Walk<'_> {
             return Ok(Some(&mut self.plans[index]));
         }
         if self.survey.is_dropped(family) {
+            // A family is in the manifest before anything of it is in the log.
+            self.contradicts_manifest |= family >= self.survey.draft.next_family;
             return Ok(None);
         }
         self.plans

@@ -29,6 +29,8 @@ pub(super) struct Draft {
     pub(super) families: BTreeMap<FamilyId, FamilyDraft>,
     dropped: BTreeSet<FamilyId>,
     removed: BTreeSet<(FamilyId, FileId)>,
+    /// Larger than the id of every family that the manifest ever knew.
+    pub(super) next_family: FamilyId,
     pub(super) log_segment: SegmentId,
     pub(super) log_position: Lsn,
     pub(super) log_durable: Lsn,
@@ -147,6 +149,7 @@ impl Draft {
     fn apply(&mut self, edit: Edit) {
         match edit {
             Edit::AddFamily { id, name, options } => {
+                self.next_family = self.next_family.max(id.next());
                 let family = self.families.entry(id).or_default();
                 family.name = Some(name);
                 family.options = decode_options(&options).ok();
@@ -179,12 +182,22 @@ impl Draft {
                 self.log_position = self.log_position.max(position);
             }
             Edit::LogDurable(position) => self.log_durable = self.log_durable.max(position),
+            Edit::NextFamilyId(id) => self.next_family = self.next_family.max(id),
             Edit::NextFileId(_)
-            | Edit::NextFamilyId(_)
             | Edit::MoveTable { .. }
             | Edit::AddValueFile(_)
             | Edit::RemoveValueFile(_) => {}
         }
+    }
+
+    /// The manifest is whole, and others contradict it: its end was cut off.
+    pub(super) fn distrust(&mut self) -> RepairLoss {
+        self.found = ManifestFound::Partly;
+        loss(
+            "MANIFEST",
+            0,
+            "its last edits: tables or the log name families that it does not know, or the log begins elsewhere",
+        )
     }
 
     /// True when `file` was in `family` and was removed from it.

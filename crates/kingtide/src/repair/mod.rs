@@ -111,10 +111,11 @@ pub fn repair(
         .clone()
         .unwrap_or_else(|| Arc::new(PosixEnv::new()));
     let source = Source::open(Arc::clone(&env), path.as_ref())?;
-    let mut report = RepairReport::default();
-    let survey = Survey::take(&source, &mut report, progress)?;
-    let mut plans = survey.plans(&options.comparators, &mut report)?;
-    let log = log::read(&source, &survey, &mut plans, (options, &mut report))?;
+    let mut found = find(&source, false, options, progress)?;
+    if found.2.contradicts_manifest {
+        found = find(&source, true, options, progress)?;
+    }
+    let (mut report, plans, log) = found;
     let target = match &options.into {
         Some(into) => Some(Target::make(&env, into, options)?),
         None => None,
@@ -124,6 +125,20 @@ pub fn repair(
     }
     finish(target, &plans, log, &mut report)?;
     Ok(report)
+}
+
+/// Steps 1 and 2.
+fn find(
+    source: &Source,
+    is_cut: bool,
+    options: &RepairOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(RepairReport, Vec<Plan>, LogFound)> {
+    let mut report = RepairReport::default();
+    let survey = Survey::take(source, is_cut, &mut report, progress)?;
+    let mut plans = survey.plans(&options.comparators, &mut report)?;
+    let log = log::read(source, &survey, &mut plans, (options, &mut report))?;
+    Ok((report, plans, log))
 }
 
 fn write_family(

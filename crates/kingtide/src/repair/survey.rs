@@ -11,7 +11,7 @@ use kingtide_table::{ScannedTable, klog_name, parse_klog_name, parse_vlog_name};
 
 use super::{
     log::LogEntry,
-    manifest::Draft,
+    manifest::{Draft, FamilyDraft},
     report::{ManifestFound, RepairLoss, RepairReport},
     source::Source,
 };
@@ -46,18 +46,23 @@ pub(super) struct Plan {
 }
 
 impl Survey {
-    /// Reads the manifest and scans the tables.
+    /// Reads the manifest and scans the tables. With `is_cut` it is known that the manifest lacks its end.
     ///
     /// # Errors
     /// `NewerVersion`, and what the system answers.
     pub(super) fn take(
         source: &Source,
+        is_cut: bool,
         report: &mut RepairReport,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self> {
-        let (draft, loss) = Draft::read(source)?;
-        report.manifest = draft.found;
+        let (mut draft, loss) = Draft::read(source)?;
         report.losses.extend(loss);
+        let is_whole = draft.found == ManifestFound::Whole;
+        if is_whole && (is_cut || leftovers_contradict(source, &draft)?) {
+            report.losses.push(draft.distrust());
+        }
+        report.manifest = draft.found;
         let mut survey = Self {
             draft,
             tables: BTreeMap::new(),
@@ -323,6 +328,29 @@ impl Plan {
             log: Vec::new(),
         })
     }
+}
+
+/// True when a table that the manifest does not name is of a family that it never knew: families are in the manifest before
+/// they get tables, so its end is missing.
+fn leftovers_contradict(source: &Source, draft: &Draft) -> Result<bool> {
+    for (name, _) in &source.klog.files {
+        let Some(file_id) = parse_klog_name(name) else {
+            continue;
+        };
+        let is_named = |family: &FamilyDraft| family.tables.contains_key(&file_id);
+        if draft.families.values().any(is_named) {
+            continue;
+        }
+        let Some(file) = source.klog.read(name)? else {
+            continue;
+        };
+        let table = ScannedTable::scan(&*file, source.klog.path(name), file_id)?;
+        let family = table.properties.and_then(|told| told.family);
+        if family.is_some_and(|(id, _)| id >= draft.next_family) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The smallest and the largest key of a table.

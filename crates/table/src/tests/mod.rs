@@ -10,3 +10,4 @@ mod ranges;
 mod tables;
 mod value_ahead;
 mod value_log;
+mod values_on_demand;

@@ -140,16 +140,22 @@ impl Driver {
                 Ordering::Greater => Some(std::mem::replace(&mut key, other)),
             };
         }
+        let mut value = (!is_delete).then(|| self.some_value());
+        let mut expires_at = 0;
+        if let Some(value) = value.as_mut().filter(|_| is_expiring) {
+            expires_at = (now_seconds + delay).max(1);
+            // Recovery shows values and not their expiry: with an equal value below it, nobody could tell whether this
+            // write survived before it expires.
+            value.extend_from_slice(
+                format!(" until {expires_at}, {}", self.tally.operations).as_bytes(),
+            );
+        }
         Write {
             family: self.families[name].number,
             key,
             end,
-            value: (!is_delete).then(|| self.some_value()),
-            expires_at: if is_expiring && !is_delete {
-                (now_seconds + delay).max(1)
-            } else {
-                0
-            },
+            value,
+            expires_at,
         }
     }
 
