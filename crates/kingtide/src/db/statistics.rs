@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use kingtide_collections::Account;
-
 use kingtide_policy::sorted_runs;
 
 use super::estimate;
