@@ -84,7 +84,7 @@ fn child(workload: &str, budget: usize, scale: f64) {
     };
     world.run(workload);
     let seconds = begun.elapsed().as_secs_f64();
-    let held = world.db.stats().expect("the database is open").memory;
+    let stats = world.db.stats().expect("the database is open");
     world.db.close().expect("it closes");
     let peak = peak_kibibytes() as f64 / 1024.0;
     let bound = budget as f64 * 1.15 + 16.0;
@@ -94,7 +94,9 @@ fn child(workload: &str, budget: usize, scale: f64) {
         if peak <= bound { "ok" } else { "EXCEEDED" },
     );
     if std::env::var_os("VERBOSE").is_some() {
-        println!("  {held:?}");
+        println!("  {:?}", stats.memory);
+        let (stalls, delay) = (stats.write_stalls, stats.write_delay);
+        println!("  {stalls} waits, {delay:?} of delays, {} flushes", stats.flushes);
         for line in status_lines() {
             println!("  {line}");
         }
