@@ -40,8 +40,10 @@ const SHARDS_MAX: usize = 16;
 const SHARD_BYTES_MIN: usize = 512 << 10;
 /// Of the blocks that come to a full shard, one in so many is taken in.
 const ADMITTED_PERIOD: u64 = 4;
-/// With less than this part of the budget left, the cache does not grow.
+/// With less than this part of the budget left, the cache does not grow; with less than half of that, it shrinks.
 const RESERVE_DIVISOR: usize = 16;
+/// By one part in so many for each newcomer.
+const GIVEN_WAY_DIVISOR: usize = 64;
 /// What an entry costs besides its value: slot, map entry at the map's usual load, and counts of the `Arc`.
 const ENTRY_OVERHEAD_BYTES: usize = 112;
 
@@ -88,7 +90,7 @@ impl<V> BlockCache<V> {
     }
 
     /// As [`BlockCache::new`]; what it holds counts in `budget`. Where less than 1/16 of the budget is left, it does not
-    /// grow beyond `floor_bytes`, but exchanges blocks.
+    /// grow beyond `floor_bytes`, but exchanges blocks, and with less than 1/32 it shrinks.
     #[must_use]
     pub fn with_budget(bytes: usize, floor_bytes: usize, budget: &Arc<MemoryBudget>) -> Self {
         let shards = if bytes == 0 {
@@ -304,10 +306,16 @@ impl<V> Shard<V> {
     /// The most bytes of this moment.
     fn capacity_now(&self) -> usize {
         let budget = self.charge.budget();
-        match budget.available() < budget.limit_bytes() / RESERVE_DIVISOR {
-            true => self.capacity_bytes.min(self.bytes.max(self.floor_bytes)),
-            false => self.capacity_bytes,
-        }
+        let (left, reserve) = (budget.available(), budget.limit_bytes() / RESERVE_DIVISOR);
+        let kept = if left >= reserve {
+            return self.capacity_bytes;
+        } else if left >= reserve / 2 {
+            self.bytes
+        } else {
+            // Each newcomer makes some more room than it takes.
+            self.bytes - self.bytes / GIVEN_WAY_DIVISOR
+        };
+        self.capacity_bytes.min(kept.max(self.floor_bytes))
     }
 
     fn set_limit(&mut self, bytes: usize, evicted: &mut Vec<Slot<V>>) {

@@ -17,6 +17,19 @@ const WINDOW_BYTES_MIN: u64 = 16 << 10;
 /// Blocks in a row that a reader must miss in the cache before it is taken to be walking.
 const MISSES_BEFORE: u32 = 2;
 
+/// A cursor's buffer takes at most one part in so many of what the memory budget has left, but the smallest window at
+/// least: so cursors over many tables, each with a buffer, share what there is.
+const LEFT_DIVISOR: usize = 64;
+
+/// The most bytes that a buffer should take now.
+fn affordable_bytes(table: &Table) -> u64 {
+    let left = table
+        .charge
+        .as_ref()
+        .map_or(usize::MAX, |charge| charge.budget().available());
+    ((left / LEFT_DIVISOR) as u64).max(WINDOW_BYTES_MIN)
+}
+
 /// The bytes read ahead of one cursor.
 #[derive(Debug, Default)]
 pub struct ReadAhead {
@@ -82,7 +95,11 @@ impl ReadAhead {
             if extent.end - extent.start >= self.window_bytes {
                 return table.read_block(index);
             }
-            let end = (extent.start + self.window_bytes).min(table.fences.data_end());
+            let window_bytes = self.window_bytes.min(affordable_bytes(table));
+            let block_end = extent.end.max(extent.start + window_bytes);
+            let end = block_end.min(table.fences.data_end());
+            // The old one goes first, so that there are never two.
+            self.buffer = Vec::new();
             self.buffer = read_range(&*table.file, &table.name, extent.start, end)?;
             self.start = extent.start;
             self.account(table);

@@ -3,7 +3,10 @@ use std::{collections::HashMap, sync::Arc, thread};
 use kingtide_base::FileId;
 
 use super::{BlockCache, ENTRY_OVERHEAD_BYTES, SHARD_BYTES_MIN};
-use crate::testing::Random;
+use crate::{
+    budget::{Account, MemoryBudget},
+    testing::Random,
+};
 
 /// Goal: the limit holds at all times, and a lookup gives what was inserted for that very block. Method: random calls on
 /// caches of several sizes, with a map of everything ever inserted as the model.
@@ -147,4 +150,41 @@ fn threads_share_a_cache() {
         }
     });
     assert!(cache.usage().bytes <= SHARD_BYTES_MIN);
+}
+
+/// Goal: the cache fills what it may while there is memory, does not grow when little is left, and shrinks to its floor
+/// when hardly anything is; what it holds is what the budget counts. Method: another account takes more and more.
+#[test]
+fn the_cache_follows_the_budget() {
+    const LIMIT: usize = 16 << 20;
+    let budget = MemoryBudget::new(LIMIT);
+    let cache = BlockCache::with_budget(8 << 20, 1 << 20, &budget);
+    let mut next = 0;
+    let mut come = |count: u64| {
+        for _ in 0..count {
+            cache.insert((FileId(1), next), Arc::new([0_u8; 8]), 4000);
+            next += 4000;
+        }
+        let held = cache.usage().bytes;
+        assert_eq!(budget.of(Account::Cache), held);
+        held
+    };
+    let full = come(10_000);
+    assert!(full > 7 << 20 && full <= 8 << 20, "{full}");
+    let mut other = budget.charge(Account::Memtables, LIMIT - full - (700 << 10));
+    let unchanged = come(1000);
+    assert!(
+        unchanged <= full && unchanged > full - (1 << 20),
+        "{unchanged}"
+    );
+    other.set(LIMIT - full - (100 << 10));
+    let shrunk = come(2000);
+    assert!(shrunk < full - (400 << 10), "{shrunk}");
+    other.set(LIMIT);
+    let least = come(50_000);
+    assert!(least <= (1 << 20) && least > 900 << 10, "{least}");
+    drop(other);
+    assert!(come(10_000) > 7 << 20);
+    drop(cache);
+    assert_eq!(budget.used(), 0);
 }
