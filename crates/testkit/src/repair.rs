@@ -10,6 +10,9 @@
 //! - when the report says that nothing was damaged, everything is there;
 //! - the new database is whole, and the damaged one is as it was.
 //!
+//! A manifest that was cut off exactly between two batches looks whole; what it does not name any more must then be listed
+//! as left over.
+//!
 //! As for an opening, the last commit may be missing without a word when the damage is in the log, and more when zeros
 //! cover its end: that looks as if it had never been written.
 
@@ -247,7 +250,10 @@ impl Specimen {
                 Err(_) => Content::new(),
             };
             let is_log = damaged.extension().is_some_and(|kind| kind == "wal");
+            let name_of = damaged.file_name().unwrap_or_default().to_string_lossy();
+            let is_manifest = name_of.starts_with("MANIFEST");
             let excused = match (is_log, reaches_end) {
+                (false, _) if is_manifest && !report.leftovers.is_empty() => Excused::LeftOver,
                 (false, _) => Excused::Nothing,
                 (true, false) => Excused::Last,
                 (true, true) => Excused::Log,
@@ -292,8 +298,9 @@ impl Specimen {
             let explains = |loss: &RepairLoss| explains(loss, (name, wanted), key);
             let is_unlogged =
                 (report.has_no_log || excused == Excused::Log) && wanted.in_log.contains(*key);
+            let is_left_over = excused == Excused::LeftOver;
             ensure(
-                is_last || is_unlogged || report.losses.iter().any(explains),
+                is_last || is_unlogged || is_left_over || report.losses.iter().any(explains),
                 || {
                     format!(
                         "{name} \"{}\" is {} without a word of it: {report:#?}",
@@ -318,6 +325,9 @@ enum Excused {
     Last,
     /// What was in the log: its end is zeros, as if it had never been written.
     Log,
+    /// What is in tables that the manifest does not name, since it was cut off between two batches: the report lists them
+    /// as left over, which is what a crash leaves too.
+    LeftOver,
 }
 
 /// True when `loss` says that `key` may be affected.
