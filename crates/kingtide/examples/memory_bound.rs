@@ -96,7 +96,10 @@ fn child(workload: &str, budget: usize, scale: f64) {
     if std::env::var_os("VERBOSE").is_some() {
         println!("  {:?}", stats.memory);
         let (stalls, delay) = (stats.write_stalls, stats.write_delay);
-        println!("  {stalls} waits, {delay:?} of delays, {} flushes", stats.flushes);
+        println!(
+            "  {stalls} waits, {delay:?} of delays, {} flushes",
+            stats.flushes
+        );
         for line in status_lines() {
             println!("  {line}");
         }
