@@ -224,7 +224,10 @@ fn transactions_share_a_limit() {
     drop(prepared);
     assert!(held() > MIB, "{}", held());
     db.commit_prepared(b"x").unwrap();
-    assert_eq!(held(), 0);
+    // The log's keeper may be looking at it at this moment; it lets go soon, or the test never ends.
+    while held() > 0 {
+        thread::yield_now();
+    }
     db.close().unwrap();
 }
 

@@ -9,10 +9,13 @@ use crate::{engine::Engine, write::FlushEarly};
 
 /// So many memtables are sealed at once, at most.
 const SEALED_AT_ONCE_MAX: usize = 64;
+/// A memtable that holds less has hardly been touched.
+const HELD_BYTES_MIN: usize = 8 << 10;
 /// This part of the budget is worth it: once so much is sealed, the rest goes on filling.
 const WORTH_DIVISOR: usize = 32;
 
-/// Seals the largest memtables of the engine: one as a rule, several where all are small.
+/// Seals the memtables of the engine that hold the most memory: one as a rule, several where all are small. An empty one
+/// that was made of used memory holds that, and is replaced.
 pub(crate) struct LargestFirst(pub(crate) Weak<Engine>);
 
 impl FlushEarly for LargestFirst {
@@ -28,9 +31,9 @@ impl FlushEarly for LargestFirst {
         let mut sizes: Vec<_> = families
             .map(|family| {
                 let active = Arc::clone(&family.load().active);
-                (active.table.bytes(), family, active)
+                (active.table.memory_bytes(), family, active)
             })
-            .filter(|(bytes, ..)| *bytes > 0)
+            .filter(|(bytes, ..)| *bytes >= HELD_BYTES_MIN)
             .collect();
         sizes.sort_by_key(|(bytes, ..)| Reverse(*bytes));
         let worth = engine.pipeline.memory.plan.limit_bytes / WORTH_DIVISOR;

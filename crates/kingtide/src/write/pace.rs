@@ -53,6 +53,8 @@ impl Pipeline {
             self.memory.squeeze(bytes) || {
                 if let Some(early) = self.early.get() {
                     early.flush_early();
+                    // An empty memtable may have been exchanged; what it held is kept now.
+                    self.memtables.release();
                 }
                 self.memory.has_room(bytes)
             }
