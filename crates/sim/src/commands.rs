@@ -1,15 +1,13 @@
 //! The commands: seeds spread over cores, progress, plans of failures.
 
 use std::{
-    fs,
-    io::{self, Write},
+    fs, io,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
 use kingtide_testkit::{Checked, Violation, runner};
 
 use kingtide_base::planted::{Bug, plant};
@@ -17,6 +15,7 @@ use kingtide_sim::{
     clients::Cuts,
     plan::{Plan, Scenario, level_of},
     reduce::reduce,
+    report::{progress_bar, say},
     simulation,
     tally::SimTally,
     zoo,
@@ -305,15 +304,4 @@ fn with_ledger(mut campaign: Campaign, file: &Path, jobs: usize) -> Answer {
     );
     fs::write(file, text + &line).map_err(|error| format!("{}: {error}", file.display()))?;
     Ok(outcome.map(drop))
-}
-
-fn progress_bar(name: &'static str, count: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{prefix} {bar:40} {pos}/{len} {elapsed} (eta {eta})")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(count).with_style(style).with_prefix(name)
-}
-
-/// A line for the terminal or the log. A closed standard output does not change what the exit code says.
-fn say(line: &str) {
-    let _ = writeln!(io::stdout(), "{line}");
 }

@@ -7,6 +7,7 @@
 //! | `clients` | several clients that commit, power cuts at calls of any thread |
 //! | [`reduce`] | makes a failing plan small |
 //! | `zoo` | plants known bugs and looks who catches them |
+//! | [`report`] | progress and lines |
 //! | [`tally`] | what was gone through |
 //!
 //! What has no link here is compiled under `--cfg simulated` only. The program `kingtide-sim` is the way to use it.
@@ -15,6 +16,7 @@
 pub mod clients;
 pub mod plan;
 pub mod reduce;
+pub mod report;
 #[cfg(simulated)]
 pub mod simulation;
 pub mod tally;

@@ -2,7 +2,6 @@
 //!
 //! Simulations need a build with `--cfg simulated`; `cargo sim` makes and runs one. The proofs that run on threads of the
 //! system are for ordinary builds: `cargo proof`.
-#![expect(clippy::print_stdout, reason = "a program that reports what it found")]
 
 #[cfg(simulated)]
 mod commands;
@@ -133,7 +132,7 @@ fn main() -> ExitCode {
         Command::Proof(proof) => match proof::run(proof, jobs) {
             Ok(()) => ExitCode::SUCCESS,
             Err(violation) => {
-                println!("VIOLATION: {violation}");
+                kingtide_sim::report::say(&format!("VIOLATION: {violation}"));
                 ExitCode::FAILURE
             }
         },

@@ -4,14 +4,13 @@ mod isolation;
 
 use std::{
     env,
-    io::{self, Write},
     ops::AddAssign,
     path::PathBuf,
     process::{Command, exit},
 };
 
 use clap::Subcommand;
-use indicatif::{ProgressBar, ProgressStyle};
+use kingtide_sim::report::{progress_bar, say};
 use kingtide_testkit::{
     Checked, Violation, damage, history, kill, real_data, repair,
     runner::{self, Report},
@@ -297,15 +296,4 @@ fn finish<T>(name: &str, report: &Report<T>, tally: &str) -> Checked {
         None => Ok(()),
         Some(_) => Err(Violation::new(report.violations.join("\n\n"))),
     }
-}
-
-fn progress_bar(name: &'static str, count: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{prefix} {bar:40} {pos}/{len} {elapsed} (eta {eta})")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(count).with_style(style).with_prefix(name)
-}
-
-/// A line for the terminal or the log. A closed standard output does not change what the exit code says.
-fn say(line: &str) {
-    let _ = writeln!(io::stdout(), "{line}");
 }

@@ -1,7 +1,6 @@
 //! Tests the tests: plants one known bug after the other, and looks which part of the proofs catches it.
 
 use std::{
-    io::{self, Write},
     panic,
     sync::atomic::{AtomicU64, Ordering},
     time::Instant,
@@ -18,6 +17,7 @@ use kingtide_testkit::{
 use crate::{
     clients::Cuts,
     plan::{Plan, Scenario},
+    report::say,
     simulation,
 };
 
@@ -156,8 +156,4 @@ pub fn run(filter: &str, shows_violations: bool) -> Checked {
         [] => Ok(()),
         missed => Err(Violation::new(format!("not caught: {}", missed.join(", ")))),
     }
-}
-
-fn say(line: &str) {
-    let _ = writeln!(io::stdout(), "{line}");
 }

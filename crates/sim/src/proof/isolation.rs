@@ -20,7 +20,9 @@ use kingtide_testkit::{
     },
 };
 
-use super::{finish, run_items, say};
+use kingtide_sim::report::say;
+
+use super::{finish, run_items};
 
 #[derive(Subcommand)]
 pub enum IsolationProof {
