@@ -125,11 +125,11 @@ impl Queues {
         }
     }
 
-    /// A pass that a thread for `tasks` may help with.
+    /// A pass that a thread for `tasks` may help with: those that flush help with merges too, and give way to flushes.
     fn take_part(&self, tasks: &[Task]) -> Option<Arc<Parts>> {
         let is_flusher = tasks.contains(&Task::Flush);
         let fits = |parts: &&Arc<Parts>| {
-            (parts.urgency() == Urgency::Flush) == is_flusher && parts.has_work()
+            (parts.urgency() != Urgency::Flush || is_flusher) && parts.has_work()
         };
         self.offered.iter().find(fits).map(Arc::clone)
     }
