@@ -442,7 +442,10 @@ fn overdue_tombstones_sink_however_few_they_are() {
         "L2: 1[a-c 64M t1 !] 2[d-f 64M t1] 3[g-i 64M t1 !]",
         "merge 2:1 -> 2 bottom",
     );
-    check("L2: 1[a-c 64M t1 ! *] 3[g-i 64M t1 !]", "merge 2:3 -> 2 bottom");
+    check(
+        "L2: 1[a-c 64M t1 ! *] 3[g-i 64M t1 !]",
+        "merge 2:3 -> 2 bottom",
+    );
     check("L2: 1[a-c 64M t1 ! *]", "none");
     // What is more urgent goes first.
     check(
