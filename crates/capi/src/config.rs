@@ -318,6 +318,7 @@ pub(crate) fn family_options(config: &FamilyConfig) -> Outcome<FamilyOptions> {
         l0_queue_stall_threshold: within(config.l0_queue_stall_threshold, 1, c_int::MAX, 10),
         tombstone_density_trigger: if density > 0.0 { density.min(1.0) } else { 0.0 },
         tombstone_density_entries_min: config.tombstone_density_min_entries,
+        tombstone_age_max: defaults.tombstone_age_max,
         use_btree: config.use_btree != 0,
         object_target_file_bytes: config.object_target_file_size,
         object_lazy_compaction: config.object_lazy_compaction != 0,

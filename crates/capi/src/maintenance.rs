@@ -154,6 +154,7 @@ pub extern "C" fn tidesdb_cf_update_runtime_config(
         let options = FamilyOptions {
             comparator: before.comparator,
             value_live_ratio_min: before.value_live_ratio_min,
+            tombstone_age_max: before.tombstone_age_max,
             use_btree: before.use_btree,
             object_target_file_bytes: before.object_target_file_bytes,
             object_lazy_compaction: before.object_lazy_compaction,

@@ -1,6 +1,6 @@
 //! Bytes as text and back: hexadecimal, escapes for terminals, JSON.
 
-use std::fmt::Write;
+use std::{fmt::Write, time::Duration};
 
 use serde_json::{Map, Value};
 
@@ -87,9 +87,32 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
+/// A length of time for people, in its largest whole unit: `3 h`.
+pub(crate) fn age(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ages_are_short() {
+        let texts = [0, 119, 120, 7199, 7200, 172_799, 172_800].map(|seconds| {
+            let duration = Duration::from_secs(seconds);
+            age(duration)
+        });
+        assert_eq!(
+            texts,
+            ["0 s", "119 s", "2 min", "119 min", "2 h", "47 h", "2 days"]
+        );
+    }
 
     #[test]
     fn hexadecimal_survives_a_round_trip_and_nonsense_is_refused() {

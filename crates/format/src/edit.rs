@@ -19,7 +19,7 @@ use kingtide_base::{
     write_bytes, write_varint,
 };
 
-use crate::{TableMeta, ValueFileMeta, ValueFileUse};
+use crate::{OldestTombstone, TableMeta, ValueFileMeta, ValueFileUse};
 
 /// The most options of one family in an edit.
 pub const FAMILY_OPTIONS_MAX: usize = 256;
@@ -174,6 +174,8 @@ mod tag {
     pub(super) const ADD_TABLE_WITH_RANGES: u8 = 15;
     /// `ADD_TABLE` of a table whose sequence numbers are raised.
     pub(super) const ADD_TABLE_RAISED: u8 = 16;
+    /// `ADD_TABLE` of a table with tombstones, range deletes or both, that says since when.
+    pub(super) const ADD_TABLE_WITH_TOMBSTONES: u8 = 17;
 }
 
 /// The batch as the payload of a frame. The caller keeps names, options, keys and levels within their limits; a reader
@@ -219,6 +221,9 @@ const fn tag_of(edit: &Edit) -> u8 {
         Edit::RenameFamily { .. } => tag::RENAME_FAMILY,
         Edit::SetFamilyOptions { .. } => tag::SET_FAMILY_OPTIONS,
         Edit::AddTable { meta, .. } if meta.sequence_base.0 > 0 => tag::ADD_TABLE_RAISED,
+        Edit::AddTable { meta, .. } if meta.oldest_tombstone.since > 0 => {
+            tag::ADD_TABLE_WITH_TOMBSTONES
+        }
         Edit::AddTable { meta, .. } if meta.range_deletes > 0 => tag::ADD_TABLE_WITH_RANGES,
         Edit::AddTable { .. } => tag::ADD_TABLE,
         Edit::RemoveTable { .. } => tag::REMOVE_TABLE,
@@ -328,6 +333,11 @@ fn decode_edit(tag: u8, body: &mut ByteReader<'_>) -> Result<Edit, EditFault> {
             level: read_level(body)?,
             meta: read_table_with_ranges(body)?,
         },
+        tag::ADD_TABLE_WITH_TOMBSTONES => Edit::AddTable {
+            family: read_family(body)?,
+            level: read_level(body)?,
+            meta: read_table_with_tombstones(body)?,
+        },
         tag::ADD_TABLE_RAISED => Edit::AddTable {
             family: read_family(body)?,
             level: read_level(body)?,
@@ -412,10 +422,18 @@ fn write_table(body: &mut Vec<u8>, meta: &TableMeta) {
     }
     if meta.sequence_base > SeqNo::ZERO {
         debug_assert_eq!(meta.range_deletes, 0, "a bulk load deletes nothing");
+        debug_assert_eq!(meta.tombstones, 0, "a bulk load deletes nothing");
         write_varint(body, meta.sequence_base.0);
-    } else if meta.range_deletes > 0 {
+        return;
+    }
+    let OldestTombstone { sequence, since } = meta.oldest_tombstone;
+    if meta.range_deletes > 0 || since > 0 {
         write_varint(body, meta.range_deletes);
         body.push(u8::from(meta.is_largest_excluded));
+    }
+    if since > 0 {
+        write_varint(body, since);
+        write_varint(body, sequence.0);
     }
 }
 
@@ -430,6 +448,7 @@ fn read_table(body: &mut ByteReader<'_>) -> Result<TableMeta, EditFault> {
         sequence_max: SeqNo(body.varint()?),
         entries: body.varint()?,
         tombstones: body.varint()?,
+        oldest_tombstone: OldestTombstone::default(),
         raw_bytes: body.varint()?,
         value_files: read_value_file_uses(body)?,
         sequence_base: SeqNo::ZERO,
@@ -440,16 +459,41 @@ fn read_table(body: &mut ByteReader<'_>) -> Result<TableMeta, EditFault> {
 
 /// As [`read_table`], for a table with range deletes.
 fn read_table_with_ranges(body: &mut ByteReader<'_>) -> Result<TableMeta, EditFault> {
+    let meta = read_table_and_ranges(body, tag::ADD_TABLE_WITH_RANGES)?;
+    match meta.range_deletes {
+        0 => Err(EditFault::Rest(tag::ADD_TABLE_WITH_RANGES)),
+        _ => Ok(meta),
+    }
+}
+
+/// As [`read_table`], for a table that says since when it holds tombstones.
+fn read_table_with_tombstones(body: &mut ByteReader<'_>) -> Result<TableMeta, EditFault> {
+    let tag = tag::ADD_TABLE_WITH_TOMBSTONES;
+    let mut meta = read_table_and_ranges(body, tag)?;
+    meta.oldest_tombstone = OldestTombstone {
+        since: body.varint()?,
+        sequence: SeqNo(body.varint()?),
+    };
+    let OldestTombstone { sequence, since } = meta.oldest_tombstone;
+    let is_within = (meta.sequence_min..=meta.sequence_max).contains(&sequence);
+    match since > 0 && is_within && meta.has_tombstones() {
+        true => Ok(meta),
+        false => Err(EditFault::Rest(tag)),
+    }
+}
+
+/// A table and what is known of its range deletes, of which there may be none, for an edit with this tag.
+fn read_table_and_ranges(body: &mut ByteReader<'_>, tag: u8) -> Result<TableMeta, EditFault> {
     let mut meta = read_table(body)?;
     meta.range_deletes = body.varint()?;
     meta.is_largest_excluded = match body.u8()? {
         0 => false,
         1 => true,
-        _ => return Err(EditFault::Rest(tag::ADD_TABLE_WITH_RANGES)),
+        _ => return Err(EditFault::Rest(tag)),
     };
-    match meta.range_deletes {
-        0 => Err(EditFault::Rest(tag::ADD_TABLE_WITH_RANGES)),
-        _ => Ok(meta),
+    match meta.is_largest_excluded && meta.range_deletes == 0 {
+        true => Err(EditFault::Rest(tag)),
+        false => Ok(meta),
     }
 }
 

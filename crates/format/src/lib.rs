@@ -35,7 +35,7 @@ pub use segment::{
     SEGMENT_FRAMES_OFFSET, SEGMENT_HEADER_BYTES, SEGMENT_HEADER_COPY_OFFSET, SEGMENT_VERSION,
     SegmentHeader,
 };
-pub use table_meta::{TableMeta, ValueFileMeta, ValueFileUse};
+pub use table_meta::{OldestTombstone, TableMeta, ValueFileMeta, ValueFileUse};
 pub use two_phase::{
     CONTROL_FAMILY, Control, Lock, LockReader, LockSections, Prepare, XID_BYTES_MAX, split_control,
     write_lock, write_lock_section, write_prepare, write_prepared_commit, write_prepared_rollback,

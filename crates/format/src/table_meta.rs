@@ -13,6 +13,16 @@ pub struct ValueFileUse {
     pub bytes: u64,
 }
 
+/// Since when a table holds tombstones, or range deletes. Only the manifest knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OldestTombstone {
+    /// The smallest sequence number of a tombstone or range delete; 0 without any.
+    pub sequence: SeqNo,
+    /// When the oldest of them was first seen in memory or flushed, in Unix seconds; 0 for a table without any, and for one
+    /// of a manifest that does not record it.
+    pub since: u64,
+}
+
 /// A sealed table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableMeta {
@@ -39,6 +49,8 @@ pub struct TableMeta {
     pub entries: u64,
     /// Entries that are tombstones.
     pub tombstones: u64,
+    /// Since when it holds tombstones or range deletes.
+    pub oldest_tombstone: OldestTombstone,
     /// Range deletes: the numbers of all fragments. They are not among the entries.
     pub range_deletes: u64,
     /// Bytes of keys and values as users wrote them, separated values included.
@@ -48,6 +60,12 @@ pub struct TableMeta {
 }
 
 impl TableMeta {
+    /// True when it holds tombstones or range deletes.
+    #[must_use]
+    pub const fn has_tombstones(&self) -> bool {
+        self.tombstones > 0 || self.range_deletes > 0
+    }
+
     /// Adds `base` to every sequence number that the file of the table holds.
     pub fn raise_sequences(&mut self, base: SeqNo) {
         let raised = |number: SeqNo| SeqNo(number.0.saturating_add(base.0));

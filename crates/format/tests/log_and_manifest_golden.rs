@@ -6,11 +6,11 @@ use std::{env, fs, ops::Bound, path::PathBuf};
 
 use kingtide_base::{EntryKind, FamilyId, FileId, Lsn, SegmentId, SeqNo};
 use kingtide_format::{
-    Edit, FrameHeader, FrameKind, HeaderFault, Lock, MANIFEST_HEADER_BYTES, ManifestHeader, Op,
-    SEGMENT_FRAMES_OFFSET, SEGMENT_HEADER_COPY_OFFSET, SegmentHeader, TableMeta, ValueFileMeta,
-    ValueFileUse, dump_manifest, dump_segment, encode_edits, push_frame, write_lock,
-    write_lock_section, write_op, write_prepare, write_prepared_commit, write_prepared_rollback,
-    write_section_header,
+    Edit, FrameHeader, FrameKind, HeaderFault, Lock, MANIFEST_HEADER_BYTES, ManifestHeader,
+    OldestTombstone, Op, SEGMENT_FRAMES_OFFSET, SEGMENT_HEADER_COPY_OFFSET, SegmentHeader,
+    TableMeta, ValueFileMeta, ValueFileUse, dump_manifest, dump_segment, encode_edits, push_frame,
+    write_lock, write_lock_section, write_op, write_prepare, write_prepared_commit,
+    write_prepared_rollback, write_section_header,
 };
 
 const SALT: u64 = 0x7469_6465_7469_6465;
@@ -192,6 +192,7 @@ fn table(file: u64, smallest: &[u8], largest: &[u8]) -> TableMeta {
         sequence_base: SeqNo::ZERO,
         entries: 100,
         tombstones: 3,
+        oldest_tombstone: OldestTombstone::default(),
         range_deletes: 0,
         is_largest_excluded: false,
         raw_bytes: 20_000,

@@ -267,6 +267,12 @@ pub struct FamilyOptions {
     pub tombstone_density_trigger: f64,
     /// Tables with fewer entries are not judged by their tombstones. Default: 1024.
     pub tombstone_density_entries_min: u64,
+    /// How old tombstones may get, in whole seconds; 0 switches this off. Older ones are merged to the bottom, where they go
+    /// together with what they delete, as soon as no snapshot needs them: so it bounds the time that deleted data stays in
+    /// the files. Ages count from the flush or from a few seconds after the delete, and survive reopening. A wave of merges
+    /// rewrites every table that holds an old tombstone, at most the whole family once in this time; what few tombstones
+    /// cost in room and speed is less, and many are merged away by their share. Default: 0.
+    pub tombstone_age_max: Duration,
     /// Accepted for compatibility. Default: false.
     pub use_btree: bool,
     /// Accepted for compatibility (object store). In bytes. Default: 0.
@@ -302,6 +308,7 @@ impl Default for FamilyOptions {
             l0_queue_stall_threshold: 10,
             tombstone_density_trigger: 0.0,
             tombstone_density_entries_min: 1024,
+            tombstone_age_max: Duration::ZERO,
             use_btree: false,
             object_target_file_bytes: 0,
             object_lazy_compaction: false,

@@ -283,6 +283,12 @@ impl FamilyStats {
         ratio(written, self.user_bytes_written)
     }
 
+    /// How old the oldest tombstone or range delete in a table is, in whole seconds; `None` without any.
+    #[must_use]
+    pub fn tombstone_age(&self) -> Option<Duration> {
+        self.levels.iter().filter_map(|of| of.tombstone_age).max()
+    }
+
     /// The share of tombstones among the entries of tables, 0 to 1.
     #[must_use]
     pub fn tombstone_ratio(&self) -> f64 {
@@ -306,6 +312,9 @@ pub struct LevelStats {
     pub entries: u64,
     /// Entries that are tombstones.
     pub tombstones: u64,
+    /// How old the oldest tombstone or range delete is, as far as it can be told, in whole seconds; `None` without any. See
+    /// [`FamilyOptions::tombstone_age_max`](crate::FamilyOptions::tombstone_age_max).
+    pub tombstone_age: Option<Duration>,
     /// Bytes of the value log that the tables point to.
     pub vlog_bytes: u64,
 }

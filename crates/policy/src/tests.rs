@@ -1,7 +1,7 @@
 //! Trees drawn as text, plans expected as text.
 //!
 //! A level is `L2: 5[a-k 64M] 6[m-z 64M]`; levels are separated by `/`. After the size may follow `t50` (50 % of the
-//! 10,000 entries are tombstones) and `*` (busy). A plan reads `merge 1:5,6 2:9 -> 2 bottom`.
+//! 10,000 entries are tombstones), `!` (they are overdue) and `*` (busy). A plan reads `merge 1:5,6 2:9 -> 2 bottom`.
 
 use super::*;
 use kingtide_base::{FileId, KeyOrder, SeqNo, built_in_comparator};
@@ -413,6 +413,45 @@ fn dense_tombstones_sink() {
     );
     // At the bottom a snapshot may hold them: the same plan must not come for ever.
     check("L2: 1[a-c 64M t60]", "none");
+}
+
+#[test]
+fn overdue_tombstones_sink_however_few_they_are() {
+    check("L1: 1[a-z 64M t1]", "none");
+    check("L1: 1[a-z 64M t1 !]", "merge 1:1 -> 2 bottom");
+    // Only the part that has some, and what it lies over.
+    check(
+        "L1: 3[a-c 1M t1 !] 4[x-z 1M] / L2: 1[a-k 64M] 2[m-z 64M]",
+        "merge 1:3 2:1 -> 2 bottom",
+    );
+    check(
+        "L2: 1[a-c 64M t1 !] 2[d-f 64M] / L3: 3[a-k 640M]",
+        "merge 2:1,2 3:3 -> 3 bottom",
+    );
+    check(
+        "L2: 1[a-c 64M t1 !] / L3: 2[d-z 640M]",
+        "merge 2:1 -> 3 bottom",
+    );
+    // The deepest first: its tombstones are closest to their end.
+    check(
+        "L2: 1[a-c 64M t1 !] / L3: 2[a-c 640M t1 !] / L4: 3[a-z 6G]",
+        "merge 3:2 4:3 -> 4 bottom",
+    );
+    // On the last level they are rewritten, one table at a time, those that are free.
+    check(
+        "L2: 1[a-c 64M t1 !] 2[d-f 64M t1] 3[g-i 64M t1 !]",
+        "merge 2:1 -> 2 bottom",
+    );
+    check(
+        "L2: 1[a-c 64M t1 ! *] 3[g-i 64M t1 !]",
+        "merge 2:3 -> 2 bottom",
+    );
+    check("L2: 1[a-c 64M t1 ! *]", "none");
+    // What is more urgent goes first.
+    check(
+        "L1: 5[a-c 64M] 6[a-c 64M] 7[a-c 64M] 8[a-c 64M] / L2: 1[g-i 64M t1 !]",
+        "merge 1:5,6,7,8 -> 2 bottom",
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! all families:
 //!
 //! - never before the newest commit that was acknowledged in mode full, or before a sync of the log that had returned;
+//! - never before a bulk load that had returned; one that had not is wholly there or wholly absent;
 //! - where nothing unsynced was lost, never before any commit that was acknowledged.
 //!
 //! One copy in ten is cut again while it recovers, and must then show the same.
@@ -26,7 +27,7 @@ use kingtide_testkit::{
     dump::{Dump, dump},
     history::{family_options, sync_mode},
     order::{self, OrderedKey},
-    together::together,
+    together::{together, yield_now},
     violation::ensure,
     world::{self, DATABASE, IMAGES},
 };
@@ -204,7 +205,8 @@ fn operation(shared: &Shared, seed: u64, number: u64) -> Checked {
             notes.floor = notes.floor.max(before);
             Ok(())
         }
-        6..=20 => read(shared, &mut random),
+        6..=8 => bulk_load(shared, &mut random, number),
+        9..=20 => read(shared, &mut random),
         _ => commit(shared, &mut random, number),
     }
 }
@@ -279,6 +281,45 @@ fn commit(shared: &Shared, random: &mut Random, number: u64) -> Checked {
     if is_full {
         notes.floor = notes.floor.max(sequence);
     }
+    Ok(())
+}
+
+/// Loads some entries as one commit, which is durable whatever the mode of the family.
+fn bulk_load(shared: &Shared, random: &mut Random, number: u64) -> Checked {
+    let family = random.below(shared.families.len());
+    let order = order::key_order(&shared.options[family].comparator);
+    let count = random.between(1, 100);
+    let mut entries: Vec<_> = (0..count)
+        .map(|_| (key(shared, random), value(random, number)))
+        .collect();
+    entries.sort_by(|left, right| order.compare(&left.0, &right.0));
+    entries.dedup_by(|left, right| order.compare(&left.0, &right.0).is_eq());
+    let mut loader = shared.db.bulk_load(&shared.families[family])?;
+    for (key, value) in &entries {
+        if let Err(error) = loader.put(key, value) {
+            return background(shared, Err(error));
+        }
+        if random.one_in(8) {
+            yield_now();
+        }
+    }
+    if random.one_in(8) {
+        // Given up.
+        return Ok(());
+    }
+    let sequence = match loader.finish() {
+        Ok(report) => report.sequence.0,
+        Err(error) => return background(shared, Err(error)),
+    };
+    let writes = entries.into_iter();
+    let writes = writes.map(|(key, value)| (family, key, Some(value)));
+    let mut notes = lock(&shared.notes);
+    notes.commits.push(Commit {
+        sequence,
+        writes: writes.collect(),
+    });
+    notes.acknowledged = notes.acknowledged.max(sequence);
+    notes.floor = notes.floor.max(sequence);
     Ok(())
 }
 

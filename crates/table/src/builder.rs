@@ -18,7 +18,7 @@ use kingtide_format::klog::{
     IndexBuilder, KLOG_VERSION, KLOG_VERSION_PLAIN, KLOG_VERSION_RANGES, KlogFooter,
     encode_properties, shortest_separator,
 };
-use kingtide_format::{CodecId, TableMeta, ValueFileUse};
+use kingtide_format::{CodecId, OldestTombstone, TableMeta, ValueFileUse};
 
 use crate::names::{damaged, klog_path};
 use crate::output::Output;
@@ -98,6 +98,7 @@ impl TableBuilder {
                 sequence_base: SeqNo::ZERO,
                 entries: 0,
                 tombstones: 0,
+                oldest_tombstone: OldestTombstone::default(),
                 range_deletes: 0,
                 raw_bytes: 0,
                 value_files: Vec::new(),
@@ -289,7 +290,10 @@ impl TableBuilder {
             }
         };
         meta.entries += 1;
-        meta.tombstones += u64::from(entry.kind.is_tombstone());
+        if entry.kind.is_tombstone() {
+            meta.tombstones += 1;
+            note_tombstone(meta, entry.sequence);
+        }
         meta.raw_bytes += entry.key.len() as u64 + value_bytes;
         meta.sequence_min = meta.sequence_min.min(entry.sequence);
         meta.sequence_max = meta.sequence_max.max(entry.sequence);
@@ -329,6 +333,14 @@ impl TableBuilder {
     }
 }
 
+/// Notes a tombstone, or range delete, with this number.
+pub(crate) fn note_tombstone(meta: &mut TableMeta, sequence: SeqNo) {
+    let oldest = &mut meta.oldest_tombstone.sequence;
+    if *oldest == SeqNo::ZERO || sequence < *oldest {
+        *oldest = sequence;
+    }
+}
+
 /// Widens what `meta` knows of the keys and numbers of the entries by the range deletes beside them.
 pub(crate) fn widen_by_ranges(meta: &mut TableMeta, ranges: &Fragments, order: &KeyOrder) {
     let (Some(first), Some(last)) = (ranges.list().first(), ranges.list().last()) else {
@@ -344,6 +356,7 @@ pub(crate) fn widen_by_ranges(meta: &mut TableMeta, ranges: &Fragments, order: &
         meta.is_largest_excluded = last.end.len() <= KEY_BYTES_MAX;
         meta.largest.truncate(KEY_BYTES_MAX);
     }
+    note_tombstone(meta, ranges.oldest());
     meta.sequence_min = meta.sequence_min.min(ranges.oldest());
     meta.sequence_max = meta.sequence_max.max(ranges.newest());
     let numbers = ranges

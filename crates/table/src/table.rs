@@ -56,6 +56,7 @@ impl Table {
     ) -> StorageResult<Self> {
         let mut sections = Sections::read(&*file, &name, meta.file)?;
         sections.meta.raise_sequences(meta.sequence_base);
+        sections.meta.oldest_tombstone = meta.oldest_tombstone;
         let end = sections.meta.file_bytes;
         if end != meta.file_bytes {
             let fault = BlockFault::mismatch("length of the file", meta.file_bytes, end);

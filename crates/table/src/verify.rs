@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use kingtide_base::{FileId, Fragments, SeqNo, StorageError, StorageResult, ValueRef};
 use kingtide_format::block::{BlockFault, DataBlock};
-use kingtide_format::{TableMeta, ValueFileUse};
+use kingtide_format::{OldestTombstone, TableMeta, ValueFileUse};
 
-use crate::builder::widen_by_ranges;
+use crate::builder::{note_tombstone, widen_by_ranges};
 use crate::sections::Sections;
 use crate::table::Table;
 
@@ -36,6 +36,7 @@ impl Table {
                 sequence_max: SeqNo::ZERO,
                 entries: 0,
                 tombstones: 0,
+                oldest_tombstone: OldestTombstone::default(),
                 range_deletes: 0,
                 raw_bytes: 0,
                 value_files: Vec::new(),
@@ -61,9 +62,15 @@ impl Table {
         // The sections were verified when the table was opened; the file may have changed since.
         let mut sections = Sections::read(&*self.file, &self.name, self.meta.file)?;
         sections.meta.raise_sequences(self.meta.sequence_base);
+        // The file does not know since when; what was recorded of the numbers is the smallest or less.
+        let recorded = self.meta.oldest_tombstone;
+        let mut walked = walk.finish(self);
+        let is_recorded = recorded.sequence <= walked.oldest_tombstone.sequence;
+        walked.oldest_tombstone = recorded;
+        sections.meta.oldest_tombstone = recorded;
         let ranges = Fragments::from_list(&self.order, sections.ranges);
         let is_same = ranges.is_some_and(|ranges| ranges == *self.ranges);
-        if !is_same || walk.finish(self) != sections.meta || sections.footer != self.footer {
+        if !is_same || !is_recorded || walked != sections.meta || sections.footer != self.footer {
             return Err(StorageError::malformed(
                 &*self.name,
                 sections.footer.properties_offset,
@@ -127,7 +134,10 @@ impl Walk {
             meta.smallest.clone_from(&self.key);
         }
         meta.entries += 1;
-        meta.tombstones += u64::from(block.kind(index).is_tombstone());
+        if block.kind(index).is_tombstone() {
+            meta.tombstones += 1;
+            note_tombstone(meta, sequence);
+        }
         meta.raw_bytes += self.key.len() as u64 + value_bytes;
         meta.sequence_min = meta.sequence_min.min(sequence);
         meta.sequence_max = meta.sequence_max.max(sequence);

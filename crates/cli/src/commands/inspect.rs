@@ -9,7 +9,7 @@ use crate::{
     commands::open_for_reading,
     failure::{Failure, Result},
     output::Output,
-    text::{Escape, escape, size},
+    text::{Escape, age, escape, size},
 };
 
 pub(super) fn stats(at: &Directory, global: &Global, output: &mut Output) -> Result<()> {
@@ -50,6 +50,7 @@ pub(crate) fn print_stats(db: &Db, family: Option<&str>, output: &mut Output) ->
         "value files",
         "entries",
         "tombstones",
+        "oldest",
     ]);
     for family in &stats.families {
         let name = escape(family.name.as_bytes(), Escape::Field);
@@ -61,6 +62,7 @@ pub(crate) fn print_stats(db: &Db, family: Option<&str>, output: &mut Output) ->
             String::new(),
             family.memtable_entries.to_string(),
             family.memtable_tombstones.to_string(),
+            String::new(),
         ]);
         for level in &family.levels {
             table.add_row(vec![
@@ -71,6 +73,7 @@ pub(crate) fn print_stats(db: &Db, family: Option<&str>, output: &mut Output) ->
                 size(level.vlog_bytes),
                 level.entries.to_string(),
                 level.tombstones.to_string(),
+                level.tombstone_age.map(age).unwrap_or_default(),
             ]);
         }
     }
@@ -242,6 +245,7 @@ fn family_json(family: &FamilyStats) -> Value {
         "key_bytes_average": family.key_bytes_average,
         "value_bytes_average": family.value_bytes_average,
         "read_amplification": family.read_amplification,
+        "tombstone_age_sec": family.tombstone_age().map(|age| age.as_secs()),
         "tombstone_density_max": family.tombstone_density_max,
         "tombstone_density_max_level": family.tombstone_density_max_level,
         "user_bytes_written": family.user_bytes_written,
@@ -264,6 +268,7 @@ fn level_json(level: &LevelStats) -> Value {
         "bytes": level.bytes,
         "entries": level.entries,
         "tombstones": level.tombstones,
+        "tombstone_age_sec": level.tombstone_age.map(|age| age.as_secs()),
         "vlog_bytes": level.vlog_bytes,
     })
 }

@@ -28,7 +28,17 @@ fn table() -> impl Strategy<Value = TableMeta> {
         ] = numbers;
         let is_loaded = entries % 5 == 4;
         let range_deletes = if is_loaded { 0 } else { entries % 3 };
+        // Otherwise the manifest of a version that did not record it.
+        let knows_age = min <= max && file % 2 == 0 && !is_loaded && tombstones > 0;
+        let oldest_tombstone = match knows_age {
+            true => OldestTombstone {
+                sequence: SeqNo(min.midpoint(max)),
+                since: footer_checksum.max(1),
+            },
+            false => OldestTombstone::default(),
+        };
         TableMeta {
+            oldest_tombstone,
             file: FileId(file),
             file_bytes,
             footer_checksum,
@@ -38,7 +48,7 @@ fn table() -> impl Strategy<Value = TableMeta> {
             sequence_max: SeqNo(max),
             sequence_base: SeqNo(if is_loaded { min } else { 0 }),
             entries,
-            tombstones,
+            tombstones: if is_loaded { 0 } else { tombstones },
             range_deletes,
             is_largest_excluded: range_deletes == 2,
             raw_bytes,
@@ -164,7 +174,7 @@ proptest! {
 fn each_rule_has_its_fault() {
     let fault = |bytes: &[u8]| decode_edits(bytes).expect_err("refused");
     assert_eq!(fault(&[tag::NEXT_FILE_ID]), EditFault::Truncated);
-    assert_eq!(fault(&[17, 0]), EditFault::UnknownTag(17));
+    assert_eq!(fault(&[18, 0]), EditFault::UnknownTag(18));
     assert_eq!(fault(&[0, 0]), EditFault::UnknownTag(0));
     assert_eq!(fault(&[tag::NEXT_FILE_ID, 2, 1, 1]), EditFault::Rest(1));
     assert_eq!(fault(&[tag::RENAME_FAMILY, 3, 1, 1, 0xff]), EditFault::Text);
@@ -196,6 +206,7 @@ fn a_loaded_table_records_what_its_numbers_are_raised_by() {
         sequence_base: SeqNo(9),
         entries: 2,
         tombstones: 0,
+        oldest_tombstone: OldestTombstone::default(),
         range_deletes: 0,
         raw_bytes: 20,
         value_files: Vec::new(),
@@ -215,4 +226,63 @@ fn a_loaded_table_records_what_its_numbers_are_raised_by() {
         *bytes.last_mut().expect("the base") = wrong;
         assert_eq!(decode_edits(&bytes), Err(EditFault::Rest(16)));
     }
+}
+
+/// The bytes of a table that says since when it holds tombstones, which the page of the format shows, and its rules.
+#[test]
+fn a_table_records_since_when_it_holds_tombstones() {
+    let meta = TableMeta {
+        file: FileId(6),
+        file_bytes: 300,
+        footer_checksum: 1,
+        smallest: b"ebb".to_vec(),
+        largest: b"neap".to_vec(),
+        is_largest_excluded: false,
+        sequence_min: SeqNo(41),
+        sequence_max: SeqNo(44),
+        sequence_base: SeqNo::ZERO,
+        entries: 2,
+        tombstones: 1,
+        oldest_tombstone: OldestTombstone {
+            sequence: SeqNo(43),
+            since: 1_900_000_000,
+        },
+        range_deletes: 0,
+        raw_bytes: 20,
+        value_files: Vec::new(),
+    };
+    let edit = |meta: &TableMeta| Edit::AddTable {
+        family: FamilyId(1),
+        level: 2,
+        meta: meta.clone(),
+    };
+    let bytes = encode_edits(&[edit(&meta)]);
+    let expected =
+        b"\x11\x24\x01\x02\x06\xac\x02\x01\0\0\0\0\0\0\0\x03ebb\x04neap\x29\x2c\x02\x01\x14\0\
+                     \0\0\x80\xe6\xfe\x89\x07\x2b";
+    assert_eq!(bytes, expected);
+    assert_eq!(decode_edits(&bytes), Ok(vec![edit(&meta)]));
+    for wrong in [0, 40, 45] {
+        let mut bytes = bytes.clone();
+        *bytes.last_mut().expect("the sequence number") = wrong;
+        assert_eq!(decode_edits(&bytes), Err(EditFault::Rest(17)));
+    }
+    let without = TableMeta {
+        tombstones: 0,
+        ..meta.clone()
+    };
+    assert_eq!(
+        decode_edits(&encode_edits(&[edit(&without)])),
+        Err(EditFault::Rest(17)),
+        "none that could be old"
+    );
+    let with_ranges = TableMeta {
+        tombstones: 0,
+        range_deletes: 3,
+        is_largest_excluded: true,
+        ..meta
+    };
+    let bytes = encode_edits(&[edit(&with_ranges)]);
+    assert_eq!(bytes[0], 17);
+    assert_eq!(decode_edits(&bytes), Ok(vec![edit(&with_ranges)]));
 }

@@ -28,7 +28,7 @@ use kingtide_base::{
     ByteReader, FamilyId, FileId, Fragment, Fragments, SeqNo, Truncated, write_bytes, write_varint,
 };
 
-use crate::{TableMeta, ValueFileUse};
+use crate::{OldestTombstone, TableMeta, ValueFileUse};
 
 /// The fewest bytes of a fragment: start and end of one byte, one number.
 const FRAGMENT_BYTES_MIN: usize = 6;
@@ -120,6 +120,7 @@ pub fn decode_properties(payload: &[u8], file: FileId) -> Result<Properties, Tru
         footer_checksum: 0,
         entries: reader.varint()?,
         tombstones: reader.varint()?,
+        oldest_tombstone: OldestTombstone::default(),
         raw_bytes: reader.varint()?,
         sequence_min: SeqNo(reader.varint()?),
         sequence_max: SeqNo(reader.varint()?),

@@ -17,6 +17,7 @@ fn meta() -> TableMeta {
         sequence_base: SeqNo::ZERO,
         entries: 12,
         tombstones: 3,
+        oldest_tombstone: crate::OldestTombstone::default(),
         range_deletes: 0,
         is_largest_excluded: false,
         raw_bytes: 1 << 40,

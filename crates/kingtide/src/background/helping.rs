@@ -85,7 +85,7 @@ impl Background {
             self.tell(engine, (Task::Flush, family), error);
         }
         if flushed.as_ref().is_ok_and(|is_flushed| *is_flushed) {
-            self.schedule_merge(family);
+            self.schedule_merge(engine, family);
             if !family.load().sealed.is_empty() {
                 self.schedule(Task::Flush, family);
             }

@@ -2,7 +2,8 @@
 //!
 //! It is nudged when the tail comes near the end of its window or segment, and when an interval sync falls due; when
 //! the log has been quiet for a while it leaves a durable mark in it and gives back spare segments; when the quiet lasts,
-//! it sees to it that deleted keys give their room back and that the log is as short as it can be.
+//! it sees to it that deleted keys give their room back and that the log is as short as it can be. Busy or not, it looks for
+//! tombstones that got too old now and then.
 
 use std::{sync::Weak, time::Duration};
 
@@ -18,6 +19,8 @@ const QUIET: Duration = Duration::from_millis(100);
 const IDLE_PERIOD: Duration = Duration::from_secs(5);
 /// How long the log must be idle before the database rests.
 const IDLE_NANOS: u64 = IDLE_PERIOD.as_nanos() as u64;
+/// How often the keeper looks for tombstones that got too old.
+const AGE_LOOK_NANOS: u64 = IDLE_NANOS;
 /// Log bytes, as a multiple of a family's write buffer, at which the family that holds the log back is flushed.
 const LOG_BUFFERS_MAX: u64 = 4;
 /// Log bytes that are always allowed.
@@ -33,6 +36,7 @@ pub(super) fn run(
     let mut is_idle = false;
     let mut idle_since = 0;
     let mut trim = Trim::default();
+    let mut ages_looked = env.monotonic_nanos();
     loop {
         supply(pipeline);
         trim.look(pipeline, env);
@@ -56,6 +60,12 @@ pub(super) fn run(
             relieve(engine);
         } else if env.monotonic_nanos().saturating_sub(idle_since) >= IDLE_NANOS {
             rest(engine, background);
+        }
+        if env.monotonic_nanos().saturating_sub(ages_looked) >= AGE_LOOK_NANOS {
+            ages_looked = env.monotonic_nanos();
+            if let Some(engine) = engine.upgrade() {
+                background.schedule_overdue(&engine);
+            }
         }
         pipeline.keeper.set_idle(is_idle);
         let timeout = match pipeline.keeper.sync_due() {

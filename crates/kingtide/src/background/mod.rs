@@ -2,6 +2,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | `age` | tombstones that got too old are seen to |
 //! | `scheduler` | what waits to be done, who does it, and when everything is done |
 //! | `helping` | idle threads help, and running merges give way |
 //! | `early` | a memtable is flushed before it is full when memory is short |
@@ -14,6 +15,7 @@
 //! Flushes go before merges, because writers wait for them. A failed flush or merge is tried again after a pause: its
 //! inputs are untouched.
 
+mod age;
 mod collect;
 mod early;
 mod helping;

@@ -368,8 +368,8 @@ impl Background {
     }
 
     /// Asks for a merge if the policy wants one.
-    pub(crate) fn schedule_merge(&self, family: &Arc<Family>) {
-        if !self.are_merges_stopped() && wants_merge(family) {
+    pub(crate) fn schedule_merge(&self, engine: &Engine, family: &Arc<Family>) {
+        if !self.are_merges_stopped() && wants_merge(engine, family) {
             self.schedule(Task::Merge, family);
         }
     }
@@ -440,7 +440,7 @@ impl Background {
                 while flush_oldest(engine, family).inspect_err(|error| {
                     engine.pipeline.stall.note_failure(error);
                 })? {
-                    self.schedule_merge(family);
+                    self.schedule_merge(engine, family);
                     self.schedule_collection(engine, family);
                 }
                 Ok(())
@@ -463,7 +463,7 @@ impl Background {
             Task::Settle => {
                 self.settle(engine, family)?;
                 self.collect_values(engine, family)?;
-                self.schedule_merge(family);
+                self.schedule_merge(engine, family);
                 Ok(())
             }
             Task::MergeRuns => {

@@ -200,6 +200,9 @@ fn write_memory(engine: &Engine, files: &Files, pinned: &Pinned, last: SeqNo) ->
     if memtables.is_empty() {
         return Ok(Output::default());
     }
+    let noticed = pinned.memories.iter();
+    let noticed = noticed.filter_map(|memory| memory.tombstones_since()).min();
+    let since = noticed.unwrap_or_else(|| engine.unix_seconds());
     // Nobody has a snapshot of the copy yet.
     let boundaries = vec![last];
     let is_bottom = pinned.version.is_empty();
@@ -215,7 +218,10 @@ fn write_memory(engine: &Engine, files: &Files, pinned: &Pinned, last: SeqNo) ->
     };
     let output = write_memtables(files, pass, &mut filter, &is_cancelled)?;
     match output {
-        Some(output) => Ok(output),
+        Some(mut output) => {
+            output.date_tombstones(since);
+            Ok(output)
+        }
         None => Err(engine
             .check_open()
             .err()

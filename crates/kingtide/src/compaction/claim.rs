@@ -8,6 +8,7 @@ use kingtide_policy::{
     MergePlan, merge_all as plan_all, merge_range as plan_range, pick_merge, rewrite_table,
 };
 
+use super::age::Overdue;
 use super::observe::{level_number, policy_options, shape_of};
 use crate::{
     engine::{Engine, Watch},
@@ -44,10 +45,15 @@ pub(super) struct Claim<'a> {
 }
 
 impl<'a> Claim<'a> {
-    pub(super) fn take(family: &'a Family, wanted: Wanted<'_>) -> Result<Option<Self>> {
+    pub(super) fn take(
+        engine: &Engine,
+        family: &'a Family,
+        wanted: Wanted<'_>,
+    ) -> Result<Option<Self>> {
+        let overdue = Overdue::now(engine, family);
         let mut busy = family.busy.lock();
         let version = Arc::clone(&family.load().version);
-        let shape = shape_of(&version, &busy);
+        let shape = shape_of(&version, &busy, overdue);
         let options = policy_options(family);
         let plan = match wanted {
             Wanted::MostUrgent => pick_merge(&shape, &options, &family.order),

@@ -2,6 +2,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`age`] | which tombstones are overdue |
 //! | [`below`] | whether older versions of a key exist outside of a merge |
 //! | [`claim`] | the tables of a planned merge, reserved until it ends |
 //! | [`filter`] | which versions nobody can see any more |
@@ -11,6 +12,7 @@
 //! | [`split`] | where a merge is cut, so that several threads work on it |
 //! | [`tally`] | what became of the versions that went in |
 
+pub(crate) mod age;
 pub(crate) mod below;
 mod claim;
 pub(crate) mod filter;

@@ -6,7 +6,9 @@ use kingtide_base::limits;
 use kingtide_format::TableMeta;
 use kingtide_policy::{PolicyOptions, TableShape, TreeShape, pick_merge};
 
+use super::age::Overdue;
 use crate::{
+    engine::Engine,
     family::{Busy, Family},
     version::Version,
 };
@@ -17,19 +19,20 @@ const TABLE_BYTES_TARGET: u64 = 32 << 20;
 const RANGE_DELETE_WEIGHT: u64 = 1024;
 
 /// True when the policy wants a merge of `family`.
-pub(crate) fn wants_merge(family: &Family) -> bool {
+pub(crate) fn wants_merge(engine: &Engine, family: &Family) -> bool {
+    let overdue = Overdue::now(engine, family);
     let version = Arc::clone(&family.load().version);
     let busy = family.busy.lock();
     pick_merge(
-        &shape_of(&version, &busy),
+        &shape_of(&version, &busy, overdue),
         &policy_options(family),
         &family.order,
     )
     .is_some()
 }
 
-/// The tables of `version`; `busy` is what running merges hold.
-pub(super) fn shape_of(version: &Version, busy: &Busy) -> TreeShape {
+/// The tables of `version`; `busy` is what running merges hold, `overdue` judges the age of tombstones.
+pub(super) fn shape_of(version: &Version, busy: &Busy, overdue: Option<Overdue>) -> TreeShape {
     let shape = |table: &Arc<TableMeta>| TableShape {
         file: table.file,
         bytes: table.file_bytes,
@@ -40,7 +43,7 @@ pub(super) fn shape_of(version: &Version, busy: &Busy) -> TreeShape {
         sequence_min: table.sequence_min,
         sequence_max: table.sequence_max,
         busy: busy.is_busy(table.file),
-        is_overdue: false,
+        is_overdue: overdue.is_some_and(|overdue| overdue.is_table(table)),
     };
     let mut levels: Vec<Vec<TableShape>> = version
         .levels()

@@ -44,7 +44,7 @@ pub(crate) fn merge_once(
     wanted: Wanted<'_>,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<MergeOutcome> {
-    let Some(claim) = Claim::take(family, wanted)? else {
+    let Some(claim) = Claim::take(engine, family, wanted)? else {
         return Ok(MergeOutcome::Nothing);
     };
     engine.settle_doubts()?;
@@ -60,9 +60,10 @@ pub(crate) fn merge_once(
         _ => Urgency::Deep,
     };
     let cancelled = || is_cancelled() || family.is_dropped();
-    let Some(output) = write(engine, family, (&claim, urgency), &cancelled)? else {
+    let Some(mut output) = write(engine, family, (&claim, urgency), &cancelled)? else {
         return Ok(MergeOutcome::Cancelled);
     };
+    output.inherit_dates(&claim.inputs, &family.order, engine.unix_seconds());
     let target_level = claim.target_level();
     if let Err(error) = engine.install_merge(family, &claim.inputs, target_level, &output) {
         engine.reject_output(output);

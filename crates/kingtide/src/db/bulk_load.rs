@@ -97,7 +97,8 @@ impl BulkLoader<'_> {
     /// open.
     pub fn finish(self) -> Result<BulkLoadReport> {
         let report = self.load.finish()?;
-        self.shared.background.schedule_merge(&self.family.family);
+        let (background, engine) = (&self.shared.background, &self.shared.engine);
+        background.schedule_merge(engine, &self.family.family);
         Ok(report)
     }
 }

@@ -55,7 +55,7 @@ fn clear_hooks(engine: &Engine) {
 fn finish_merges(engine: &Arc<Engine>, background: &Background) {
     for family in engine.families.all() {
         if flush(engine, &family).is_ok() {
-            background.schedule_merge(&family);
+            background.schedule_merge(engine, &family);
             background.schedule_collection(engine, &family);
         }
     }

@@ -98,7 +98,7 @@ impl Db {
                 order.set(&comparator);
             }
             resume(engine, family)?;
-            self.shared.background.schedule_merge(family);
+            self.shared.background.schedule_merge(engine, family);
         }
         engine.comparators.lock().push(comparator);
         engine.events.emit(|| Event::ComparatorRegistered {

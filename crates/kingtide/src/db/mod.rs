@@ -138,8 +138,8 @@ impl Db {
             shared.engine.pipeline.set_early_flush(Arc::new(early));
             shared.background.start(&shared.engine)?;
             for family in shared.engine.families.all() {
-                shared.background.schedule_merge(&family);
                 let background = &shared.background;
+                background.schedule_merge(&shared.engine, &family);
                 background.schedule_collection(&shared.engine, &family);
             }
         }
@@ -422,13 +422,13 @@ impl Db {
         self.engine().check_writable()?;
         families::flush(self.engine(), &family.family)?;
         let background = &self.shared.background;
-        background.schedule_merge(&family.family);
+        background.schedule_merge(self.engine(), &family.family);
         background.schedule_collection(self.engine(), &family.family);
         Ok(())
     }
 
-    /// Waits until no flush and no merge is queued or running. Has families that hold many tombstones compacted before,
-    /// as an idle database does by itself after a while, and gives back what nobody needs: the memory of empty memtables,
+    /// Waits until no flush and no merge is queued or running. Has families that hold many tombstones, or tombstones
+    /// that got too old, compacted before, as an idle database does by itself after a while, and gives back what nobody needs: the memory of empty memtables,
     /// files of tables that were merged, and the room of the log if everything is in tables.
     ///
     /// # Errors
@@ -440,6 +440,7 @@ impl Db {
                 self.shared.background.schedule(Task::Flush, &family);
             }
         }
+        self.shared.background.schedule_overdue(self.engine());
         self.shared.background.schedule_settling(self.engine());
         self.shared.background.wait_idle()?;
         self.engine().release_memory();

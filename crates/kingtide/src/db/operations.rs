@@ -183,7 +183,7 @@ impl Db {
         }
         family.set_options(options);
         drop(manifest);
-        self.shared.background.schedule_merge(family);
+        self.shared.background.schedule_merge(engine, family);
         self.shared.background.schedule_collection(engine, family);
         Ok(())
     }
@@ -249,7 +249,7 @@ impl Db {
             engine.check_family(family)?;
             return background.check_merges();
         }
-        background.schedule_merge(family);
+        background.schedule_merge(engine, family);
         background.schedule_collection(engine, family);
         Ok(())
     }

@@ -169,7 +169,10 @@ impl<'a> Recovery<'a> {
                 let installed = current.version.tables().map(|(_, table)| &**table);
                 let replayed = recovered.outputs.iter().flat_map(|output| &output.tables);
                 let mut older = installed.chain(replayed);
-                let output = write_memtable(self.files, family, memtable, &mut filter, &mut older)?;
+                let mut output =
+                    write_memtable(self.files, family, memtable, &mut filter, &mut older)?;
+                // When they were written is not in the log.
+                output.date_tombstones(self.now.unsigned_abs());
                 recovered.outputs.push(output);
             }
         }

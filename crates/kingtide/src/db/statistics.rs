@@ -142,7 +142,7 @@ fn snapshots(engine: &Engine) -> Vec<SnapshotStats> {
 /// Numbers about one family.
 pub(super) fn of_family(engine: &Engine, family: &Family) -> FamilyStats {
     let current = family.load_full();
-    let levels = levels_of(&current);
+    let levels = levels_of(&current, engine.unix_seconds());
     let memtable_bytes: usize = current.memories().map(|memory| memory.table.bytes()).sum();
     let memtable_entries: u64 = current
         .memories()
@@ -212,8 +212,8 @@ fn runs_on_level_one(family: &Family, current: &SuperVersion) -> usize {
     sorted_runs(&keys, &family.order)
 }
 
-/// Level 1 and all down to the last with tables.
-fn levels_of(current: &SuperVersion) -> Vec<LevelStats> {
+/// Level 1 and all down to the last with tables. `now`: in Unix seconds.
+fn levels_of(current: &SuperVersion, now: u64) -> Vec<LevelStats> {
     let level_of = |number: u8| {
         let totals = current.version.level_totals(number);
         LevelStats {
@@ -222,6 +222,9 @@ fn levels_of(current: &SuperVersion) -> Vec<LevelStats> {
             bytes: totals.file_bytes,
             entries: totals.entries,
             tombstones: totals.tombstones,
+            tombstone_age: totals
+                .tombstones_since
+                .map(|since| Duration::from_secs(now.saturating_sub(since))),
             vlog_bytes: totals.value_bytes,
         }
     };

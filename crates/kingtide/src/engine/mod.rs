@@ -159,6 +159,11 @@ impl Engine {
         i64::try_from(largest).unwrap_or(i64::MAX)
     }
 
+    /// The same, as manifests record it.
+    pub(crate) fn unix_seconds(&self) -> u64 {
+        self.now().unsigned_abs()
+    }
+
     /// Refuses calls on a closed database.
     ///
     /// # Errors

@@ -107,7 +107,7 @@ pub(crate) fn encode_options(options: &FamilyOptions) -> Vec<(String, String)> {
         SyncMode::Interval(interval) => ("interval", interval),
         SyncMode::Full => ("full", Duration::ZERO),
     };
-    let pairs: [(&str, &dyn fmt::Display); 27] = [
+    let pairs: [(&str, &dyn fmt::Display); 28] = [
         ("write_buffer_bytes", &options.write_buffer_bytes),
         ("level_size_ratio", &options.level_size_ratio),
         ("min_levels", &options.min_levels),
@@ -127,7 +127,7 @@ pub(crate) fn encode_options(options: &FamilyOptions) -> Vec<(String, String)> {
             &options.block_index_prefix_bytes,
         ),
         ("sync", &sync),
-        ("sync_interval_us", &interval.as_micros()),
+        ("sync_interval_us", &micros_of(interval)),
         ("comparator", &options.comparator),
         ("skip_list_level_max", &options.skip_list_level_max),
         ("skip_list_probability", &options.skip_list_probability),
@@ -146,6 +146,10 @@ pub(crate) fn encode_options(options: &FamilyOptions) -> Vec<(String, String)> {
             "tombstone_density_entries_min",
             &options.tombstone_density_entries_min,
         ),
+        (
+            "tombstone_age_max_us",
+            &micros_of(options.tombstone_age_max),
+        ),
         ("use_btree", &options.use_btree),
         (
             "object_target_file_bytes",
@@ -161,6 +165,11 @@ pub(crate) fn encode_options(options: &FamilyOptions) -> Vec<(String, String)> {
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value.to_string()))
         .collect()
+}
+
+/// Microseconds, as many as can be read back: half a million years and more are one and the same.
+fn micros_of(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The settings that `pairs` describe; what is not named keeps its default.
@@ -220,6 +229,9 @@ fn decode_pair(
         "tombstone_density_trigger" => options.tombstone_density_trigger = parse(name, value)?,
         "tombstone_density_entries_min" => {
             options.tombstone_density_entries_min = parse(name, value)?;
+        }
+        "tombstone_age_max_us" => {
+            options.tombstone_age_max = Duration::from_micros(parse(name, value)?);
         }
         "use_btree" => options.use_btree = parse(name, value)?,
         "object_target_file_bytes" => options.object_target_file_bytes = parse(name, value)?,
@@ -292,6 +304,7 @@ mod tests {
             sync: SyncMode::Interval(Duration::from_micros(77)),
             bloom_false_positive_rate: 0.003,
             comparator: "reverse_memcmp".to_owned(),
+            tombstone_age_max: Duration::from_millis(1500),
             ..FamilyOptions::default()
         };
         for isolation in IsolationLevel::ALL {
@@ -301,6 +314,19 @@ mod tests {
             };
             assert_eq!(decode_options(&encode_options(&options)), Ok(options));
         }
+    }
+
+    #[test]
+    fn durations_without_end_can_be_read_back() {
+        let options = FamilyOptions {
+            sync: SyncMode::Interval(Duration::MAX),
+            tombstone_age_max: Duration::MAX,
+            ..FamilyOptions::default()
+        };
+        let longest = Duration::from_micros(u64::MAX);
+        let stored = decode_options(&encode_options(&options)).expect("as it was written");
+        assert_eq!(stored.sync, SyncMode::Interval(longest));
+        assert_eq!(stored.tombstone_age_max, longest);
     }
 
     #[test]

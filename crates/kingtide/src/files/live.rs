@@ -118,6 +118,7 @@ mod tests {
             sequence_base: SeqNo::ZERO,
             entries: 1,
             tombstones: 0,
+            oldest_tombstone: kingtide_format::OldestTombstone::default(),
             range_deletes: 0,
             is_largest_excluded: false,
             raw_bytes: 1,

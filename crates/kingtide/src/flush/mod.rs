@@ -216,10 +216,12 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
         },
         &mut filter,
     )?;
-    let output = match write_parts(engine, family, &memory.table, (filter, cuts)) {
+    let mut output = match write_parts(engine, family, &memory.table, (filter, cuts)) {
         Err(_) if planted::is(Bug::FlushFailureForgotten) => Output::default(),
         output => output?,
     };
+    let now = engine.unix_seconds();
+    output.date_tombstones(memory.tombstones_since().unwrap_or(now));
     if let Err(error) = engine.install_flush(family, &memory, &output) {
         engine.reject_output(output);
         return match family.is_dropped() {

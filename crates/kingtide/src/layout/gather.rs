@@ -108,6 +108,10 @@ fn table_layout(level: u8, meta: &TableMeta, ranks: (usize, usize)) -> TableLayo
         sequence_max: meta.sequence_max,
         entries: meta.entries,
         tombstones: meta.tombstones,
+        tombstones_since: match meta.oldest_tombstone.since {
+            0 => None,
+            since => Some(since),
+        },
         range_deletes: meta.range_deletes,
         raw_bytes: meta.raw_bytes,
         value_bytes: uses.iter().map(|used| used.bytes).sum(),

@@ -74,6 +74,8 @@ pub struct TableLayout {
     pub entries: u64,
     /// Entries that are tombstones.
     pub tombstones: u64,
+    /// Since when it holds tombstones or range deletes, in Unix seconds; `None` without any, and where nobody recorded it.
+    pub tombstones_since: Option<u64>,
     /// Range deletes, which are not among the entries.
     pub range_deletes: u64,
     /// Bytes of keys and values as they were written, separated values included.

@@ -141,7 +141,8 @@ impl Manifest {
         sizes: Sizes,
     ) -> StorageResult<Self> {
         let numbers = Numbers::list(&*directory)?;
-        let state = replay(&*directory, current(&numbers)?)?;
+        let mut state = replay(&*directory, current(&numbers)?)?;
+        state.date_tombstones(env.unix_micros() / 1_000_000);
         Self::begin(directory, env, state, (sizes, numbers))
     }
 

@@ -240,6 +240,30 @@ impl ManifestState {
             .chain([next_family])
     }
 
+    /// Dates the tombstones of tables that an older version recorded, which did not: they are there since `now`, in Unix
+    /// seconds. Dates that lie ahead, which a wrong clock left, become `now` too, or they would never come to an age.
+    pub(super) fn date_tombstones(&mut self, now: u64) {
+        let needs_date = |table: &TableMeta| {
+            let since = table.oldest_tombstone.since;
+            table.has_tombstones() && (since == 0 || since > now)
+        };
+        for family in self.families.values_mut() {
+            if !family.tables.values().any(|(_, table)| needs_date(table)) {
+                continue;
+            }
+            for (_, table) in Arc::make_mut(family).tables.values_mut() {
+                if needs_date(table) {
+                    let table = Arc::make_mut(table);
+                    table.oldest_tombstone.since = now.max(1);
+                    // Unknown before: not larger than any in the table.
+                    if table.oldest_tombstone.sequence == SeqNo::ZERO {
+                        table.oldest_tombstone.sequence = table.sequence_min;
+                    }
+                }
+            }
+        }
+    }
+
     fn start_log(&mut self, start: LogStart) -> Result<(), StateFault> {
         let now = self.log_start;
         if start.segment < now.segment

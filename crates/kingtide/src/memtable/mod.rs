@@ -40,6 +40,8 @@ pub(crate) struct Memory {
     pub(crate) is_recycled: bool,
     /// Entries that are tombstones. Written under the commit lock.
     tombstones: AtomicU64,
+    /// Since when it is known to hold tombstones or range deletes, in Unix seconds; 0 before that.
+    tombstones_since: AtomicU64,
     /// `None` while it is empty. Written under the commit lock.
     span: Mutex<Option<LogSpan>>,
 }
@@ -51,6 +53,7 @@ impl Memory {
             table: Arc::new(table),
             is_recycled,
             tombstones: AtomicU64::new(0),
+            tombstones_since: AtomicU64::new(0),
             span: Mutex::new(None),
         }
     }
@@ -70,6 +73,25 @@ impl Memory {
     pub(crate) fn note_tombstones(&self, count: u64) {
         let before = self.tombstones.load(Ordering::Relaxed);
         self.tombstones.store(before + count, Ordering::Relaxed);
+    }
+
+    /// Since when it is known to hold tombstones or range deletes, in Unix seconds.
+    pub(crate) fn tombstones_since(&self) -> Option<u64> {
+        match self.tombstones_since.load(Ordering::Relaxed) {
+            0 => None,
+            since => Some(since),
+        }
+    }
+
+    /// Notes, the first time that it is found with tombstones or range deletes, that this was at `now`, in Unix seconds.
+    pub(crate) fn look_for_tombstones(&self, now: u64) {
+        if self.tombstones() > 0 || self.table.has_range_deletes() {
+            // Whoever looks first decides. Relaxed: nothing depends on it but the date.
+            let (unset, relaxed) = (0, Ordering::Relaxed);
+            let _ = self
+                .tombstones_since
+                .compare_exchange(unset, now.max(1), relaxed, relaxed);
+        }
     }
 
     /// Notes a record that was applied.

@@ -2,6 +2,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | `age` | since when the tables hold tombstones |
 //! | [`crew`] | threads that help, and work that goes first |
 //! | [`parts`] | a pass that is cut by keys, so that several threads work on it |
 //! | [`rate`] | how fast merges may write |
@@ -16,6 +17,7 @@
 //!
 //! When anything fails, the files made so far are removed: nobody has been told of them.
 
+mod age;
 pub(crate) mod crew;
 pub(crate) mod cuts;
 pub(crate) mod parts;

@@ -91,6 +91,15 @@ impl SnapshotRegistry {
         boundaries
     }
 
+    /// The first of the [boundaries](Self::boundaries): no snapshot, present or future, tells commits up to it apart. It
+    /// never goes back.
+    pub(crate) fn first_boundary(&self, visible: impl FnOnce() -> SeqNo) -> SeqNo {
+        let live = self.live.lock();
+        let visible = visible();
+        let oldest = live.sequences.keys().next();
+        oldest.map_or(visible, |oldest| oldest.min(visible))
+    }
+
     /// The clock by which a merge may judge expiry, in Unix seconds: no live or future snapshot's clock is behind it.
     /// `now` answers the clock; it is called inside the lock.
     pub(crate) fn expiry_clock(&self, now: impl FnOnce() -> i64) -> i64 {

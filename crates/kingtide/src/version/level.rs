@@ -47,6 +47,8 @@ pub(crate) struct LevelTotals {
     pub(crate) entries: u64,
     /// Entries that are tombstones.
     pub(crate) tombstones: u64,
+    /// Since when one of them holds tombstones or range deletes, in Unix seconds.
+    pub(crate) tombstones_since: Option<u64>,
     /// Bytes of keys and values as users wrote them.
     pub(crate) raw_bytes: u64,
     /// Bytes of the value log that the tables point to.
@@ -59,6 +61,10 @@ impl LevelTotals {
         self.file_bytes = self.file_bytes.saturating_add(table.file_bytes);
         self.entries = self.entries.saturating_add(table.entries);
         self.tombstones = self.tombstones.saturating_add(table.tombstones);
+        let since = table.oldest_tombstone.since;
+        if since > 0 {
+            self.tombstones_since = Some(self.tombstones_since.map_or(since, |of| of.min(since)));
+        }
         self.raw_bytes = self.raw_bytes.saturating_add(table.raw_bytes);
         for used in &table.value_files {
             self.value_bytes = self.value_bytes.saturating_add(used.bytes);

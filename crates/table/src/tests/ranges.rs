@@ -56,6 +56,7 @@ fn keys_and_numbers_reach_as_far_as_the_range_deletes() {
     assert!(meta.is_largest_excluded);
     assert_eq!((meta.sequence_min, meta.sequence_max), (SeqNo(3), SeqNo(9)));
     assert_eq!((meta.entries, meta.range_deletes), (2, 4));
+    assert_eq!(meta.oldest_tombstone.sequence, SeqNo(3));
     assert_eq!(**table.ranges(), all);
     assert_eq!(table.range_cover(b"c", SeqNo::MAX), SeqNo(9));
     assert_eq!(table.range_cover(b"c", SeqNo(8)), SeqNo(3));

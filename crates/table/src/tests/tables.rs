@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kingtide_base::{Cursor, FileId, KeyOrder, SeqNo};
-use kingtide_format::CodecId;
+use kingtide_format::{CodecId, OldestTombstone};
 
 use super::model::{
     CODECS, Entry, ORDERS, Random, Value, World, cache, find, order_named, probe, random_entries,
@@ -73,8 +73,14 @@ fn the_meta_describes_the_entries() {
         assert_eq!(meta.entries, entries.len() as u64);
         assert_eq!(meta.smallest, entries[0].key);
         assert_eq!(meta.largest, entries[entries.len() - 1].key);
-        let tombstones = entries.iter().filter(|entry| entry.kind.is_tombstone());
-        assert_eq!(meta.tombstones, tombstones.count() as u64);
+        let tombstones = || entries.iter().filter(|entry| entry.kind.is_tombstone());
+        assert_eq!(meta.tombstones, tombstones().count() as u64);
+        let oldest = tombstones().map(|entry| entry.sequence).min();
+        let oldest = OldestTombstone {
+            sequence: oldest.unwrap_or_default(),
+            since: 0,
+        };
+        assert_eq!(meta.oldest_tombstone, oldest);
         let sequences = || entries.iter().map(|entry| entry.sequence);
         assert_eq!(Some(meta.sequence_min), sequences().min());
         assert_eq!(Some(meta.sequence_max), sequences().max());
@@ -98,8 +104,10 @@ fn the_meta_describes_the_entries() {
             .directory
             .open("000007.klog", kingtide_env::OpenMode::Read)
             .expect("there");
-        let (name, rebuilt) =
+        let (name, mut rebuilt) =
             crate::read_table_meta(&*opened, "klog/000007.klog", FileId(7)).expect("intact");
+        // The file does not tell.
+        rebuilt.oldest_tombstone = oldest;
         assert_eq!((name.as_str(), rebuilt), (order.name(), meta));
     });
 }

@@ -29,6 +29,14 @@ const SHAPES: [KeyShape; 5] = [
     KeyShape::Dense,
 ];
 
+/// Ages of tombstones: never, at once, soon by the clock of a simulation, and late.
+const AGES: [Duration; 4] = [
+    Duration::ZERO,
+    Duration::from_millis(1),
+    Duration::from_secs(4),
+    Duration::from_secs(3600),
+];
+
 /// Draws keys and values of one history.
 #[derive(Debug)]
 pub(super) struct Draw {
@@ -135,6 +143,7 @@ pub fn family_options(random: &mut Random) -> FamilyOptions {
         l0_queue_stall_threshold: random.between(1, 10),
         tombstone_density_trigger: *random.pick(&[0.0, 0.3, 0.9]),
         tombstone_density_entries_min: *random.pick(&[1, 16, 1024]),
+        tombstone_age_max: *random.pick(&AGES),
         ..FamilyOptions::default()
     }
 }

@@ -158,7 +158,7 @@ pub(super) struct Driver {
 type Operation = fn(&mut Driver) -> Checked;
 
 /// The operations and how often they come.
-const OPERATIONS: [(usize, Operation); 28] = [
+const OPERATIONS: [(usize, Operation); 29] = [
     (180, Driver::put),
     (50, Driver::delete),
     (30, Driver::put_expiring),
@@ -187,6 +187,7 @@ const OPERATIONS: [(usize, Operation); 28] = [
     (4, Driver::rename_or_clone_family),
     (3, Driver::reopen),
     (8, Driver::crash),
+    (5, Driver::bulk_load),
 ];
 
 pub(super) fn run(seed: u64, operations: u64, is_kept: super::IsKept<'_>) -> Checked<Tally> {

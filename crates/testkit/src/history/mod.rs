@@ -7,7 +7,7 @@
 //!
 //! - after a kill everything acknowledged is there;
 //! - after a power cut a prefix of the commit order is there, across all families, not shorter than the *floor*: the
-//!   last commit that was acknowledged in mode `full`, or before the last successful `sync_wal`, flush of a family
+//!   last commit that was acknowledged in mode `full`, the last bulk load, or before the last successful `sync_wal`, flush of a family
 //!   that it touched, or change of the families.
 //!
 //! The same seed and count give the same operations. Threads of the database run freely, so a failure that depends on
@@ -18,12 +18,14 @@
 //! | `driver` | state, choice of operations |
 //! | `draw` | random settings, keys and values |
 //! | `deletes` | deletes and single deletes |
+//! | `bulk` | bulk loads |
 //! | `writes` | puts, deletes, batches, transactions |
 //! | `reads` | gets and iterators, also through snapshots and transactions |
 //! | `walk` | follows an iterator through the expected entries |
 //! | `prepared` | two-phase commit |
 //! | `lifecycle` | families, flushes, reopening, kills, power cuts |
 
+mod bulk;
 mod deletes;
 mod draw;
 mod driver;

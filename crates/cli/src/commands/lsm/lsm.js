@@ -16,6 +16,10 @@ function factsOf(family, table) {
     ["commits", `${whole(table.sequence_min)} to ${whole(table.sequence_max)}`],
     ["keys and values", bytes(table.raw_bytes)],
   ];
+  if (table.tombstones_since !== null) {
+    const moment = new Date(table.tombstones_since * 1000);
+    facts.push(["oldest tombstone", isNaN(moment) ? whole(table.tombstones_since) : `${moment.toISOString().slice(0, 16).replace("T", " ")} UTC`]);
+  }
   if (table.range_deletes > 0) facts.push(["range deletes", whole(table.range_deletes)]);
   if (table.value_files.length > 0) {
     facts.push(["in value files", bytes(table.value_bytes)]);

@@ -62,6 +62,7 @@ fn table(table: &TableLayout) -> Value {
         "sequence_max": table.sequence_max.0,
         "entries": table.entries,
         "tombstones": table.tombstones,
+        "tombstones_since": table.tombstones_since,
         "range_deletes": table.range_deletes,
         "raw_bytes": table.raw_bytes,
         "value_bytes": table.value_bytes,

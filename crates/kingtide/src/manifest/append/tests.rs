@@ -2,7 +2,7 @@ use std::{fmt::Debug, path::Path};
 
 use kingtide_base::{FamilyId, FileId, SegmentId, checksum};
 use kingtide_env::{CrashImage, Fault, FaultyEnv, MemoryEnv, Operation, ReadRule, Rule, Times};
-use kingtide_format::{TableMeta, dump_manifest};
+use kingtide_format::{OldestTombstone, TableMeta, dump_manifest};
 
 use super::*;
 use crate::manifest::{is_present, read};
@@ -48,6 +48,7 @@ fn table(file: u64) -> Edit {
             sequence_base: SeqNo::ZERO,
             entries: 1,
             tombstones: 0,
+            oldest_tombstone: OldestTombstone::default(),
             range_deletes: 0,
             is_largest_excluded: false,
             raw_bytes: 10,

@@ -16,6 +16,7 @@ fn table(file: u64, value_files: &[u64]) -> TableMeta {
         sequence_base: SeqNo::ZERO,
         entries: 10,
         tombstones: 1,
+        oldest_tombstone: kingtide_format::OldestTombstone::default(),
         range_deletes: 0,
         is_largest_excluded: false,
         raw_bytes: 200,
@@ -283,4 +284,47 @@ fn families_are_bounded() {
     }
     let one_more = add_family(FamilyId::MAX, "one more");
     assert_eq!(state.apply(&one_more), Err(StateFault::FamiliesMax));
+}
+
+/// Goal: dates that a manifest does not record, and those that a wrong clock left, become those of the opening; others
+/// stay. Method: tables of each kind in two families that share one.
+#[test]
+fn unknown_and_future_dates_of_tombstones_become_now() {
+    let dated = |file, tombstones, (sequence, since)| TableMeta {
+        tombstones,
+        oldest_tombstone: kingtide_format::OldestTombstone {
+            sequence: SeqNo(sequence),
+            since,
+        },
+        ..table(file, &[])
+    };
+    let mut state = ManifestState::default();
+    let edits = [
+        add_family(FAMILY, "f"),
+        add_table(1, dated(1, 1, (0, 0))),
+        add_table(2, dated(2, 1, (2, 500))),
+        add_table(2, dated(3, 1, (2, 5000))),
+        add_table(2, dated(4, 0, (0, 0))),
+    ];
+    for edit in &edits {
+        state.apply(edit).expect("legal");
+    }
+    let before = state.clone();
+    state.date_tombstones(1000);
+    let dates = |state: &ManifestState| -> Vec<_> {
+        let tables = state.family(FAMILY).expect("there").tables.values();
+        tables
+            .map(|(_, table)| table.oldest_tombstone)
+            .map(|oldest| (oldest.sequence.0, oldest.since))
+            .collect()
+    };
+    assert_eq!(dates(&state), [(1, 1000), (2, 500), (2, 1000), (0, 0)]);
+    assert_eq!(
+        dates(&before),
+        [(0, 0), (2, 500), (2, 5000), (0, 0)],
+        "a clone shares nothing that changed"
+    );
+    let dated = state.clone();
+    state.date_tombstones(2000);
+    assert_eq!(state, dated, "all have one now");
 }

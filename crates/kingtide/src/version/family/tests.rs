@@ -14,6 +14,7 @@ fn table(file: u64, smallest: &[u8], largest: &[u8], sequence_max: u64) -> Arc<T
         sequence_base: SeqNo::ZERO,
         entries: 10,
         tombstones: 1,
+        oldest_tombstone: kingtide_format::OldestTombstone::default(),
         range_deletes: 0,
         is_largest_excluded: false,
         raw_bytes: 200,
