@@ -7,9 +7,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kingtide_bench::{BenchError, Row, Summary, html};
+use kingtide_bench::{
+    BenchError, Row, Summary, html,
+    suite::{Target, judge},
+};
 
-use super::table;
+use super::{table, targets};
 use crate::{
     args::BenchOutputs,
     failure::{Failure, Result},
@@ -17,12 +20,12 @@ use crate::{
 };
 
 /// A file and its name.
-struct Target {
+struct ResultFile {
     path: PathBuf,
     file: BufWriter<File>,
 }
 
-impl Target {
+impl ResultFile {
     /// Made at once, so that a path that cannot be written is told before anything is run.
     fn create(path: Option<&Path>) -> Result<Option<Self>> {
         let Some(path) = path else { return Ok(None) };
@@ -44,20 +47,26 @@ impl Target {
 /// All rows so far, and the files they go to.
 pub(super) struct Results {
     rows: Vec<Row>,
-    csv: Option<Target>,
-    jsonl: Option<Target>,
-    report: Option<Target>,
-    html: Option<Target>,
+    /// What is judged at the end, and whose numbers.
+    targets: Vec<Target>,
+    engine: String,
+    csv: Option<ResultFile>,
+    jsonl: Option<ResultFile>,
+    report: Option<ResultFile>,
+    html: Option<ResultFile>,
 }
 
 impl Results {
-    pub(super) fn create(outputs: &BenchOutputs) -> Result<Self> {
+    /// Nothing yet. `targets` are what is judged at the end, for the engine of this label.
+    pub(super) fn create(outputs: &BenchOutputs, targets: &[Target], engine: &str) -> Result<Self> {
         Ok(Self {
             rows: Vec::new(),
-            csv: Target::create(outputs.csv.as_deref())?,
-            jsonl: Target::create(outputs.jsonl.as_deref())?,
-            report: Target::create(outputs.report.as_deref())?,
-            html: Target::create(outputs.html.as_deref())?,
+            targets: targets.to_vec(),
+            engine: engine.to_owned(),
+            csv: ResultFile::create(outputs.csv.as_deref())?,
+            jsonl: ResultFile::create(outputs.jsonl.as_deref())?,
+            report: ResultFile::create(outputs.report.as_deref())?,
+            html: ResultFile::create(outputs.html.as_deref())?,
         })
     }
 
@@ -91,25 +100,33 @@ impl Results {
         Ok(())
     }
 
-    /// Prints the table, and writes it where it was asked for.
+    /// Prints the tables, and writes them where they were asked for.
     pub(super) fn finish(mut self, notes: &[String], output: &mut Output) -> Result<()> {
+        let judged = judge(&self.targets, &self.rows, &self.engine);
         let mut text = table::results(&Summary::of(&self.rows));
+        let tables_end = text.len();
         for note in notes {
             text.push_str(note);
             text.push('\n');
+        }
+        let of_targets = targets::targets(&judged);
+        if !of_targets.is_empty() {
+            text.push('\n');
+            text.push_str(&of_targets);
         }
         if let Some(report) = &mut self.report {
             report.write(text.as_bytes()).map_err(super::failed)?;
         }
         if let Some(page) = &mut self.html {
-            let html = html::report(&self.rows, None);
+            let html = html::report(&self.rows, None, &judged);
             page.write(html.as_bytes()).map_err(super::failed)?;
         }
         if output.json || self.rows.is_empty() {
             return Ok(());
         }
         if output.quiet {
-            return output.raw(table::results(&Summary::of(&self.rows)).as_bytes());
+            text.truncate(tables_end);
+            text.push_str(&of_targets);
         }
         output.raw(text.as_bytes())
     }
