@@ -143,7 +143,7 @@ function timelineCard() {
     const clock = (value) => `${whole(value)} s`;
     return h("div", {}, h("h3", {}, test.label),
       linePlot({ title: "operations per second", lines: rate, x: time, y: linearScale(Math.max(...rate.flatMap((line) => line.points.map((point) => point[1])))),
-        xText: clock, yText: short, bands: series.flatMap(({ stalls }) => stalls) }),
+        xText: clock, yText: short, bands: series.flatMap(({ cell, stalls }) => stalls.map(([from, to]) => [from, to, cell.engine])) }),
       slowest.length > 0 && linePlot({ title: "p99.9 latency of a call", lines: slow, x: time, y: logScale(Math.min(...slowest), Math.max(...slowest), [1]),
         xText: clock, yText: latency, low: true }),
       series.map(({ cell, stalls }) => {
@@ -155,13 +155,15 @@ function timelineCard() {
       }));
   };
   return h("section", { class: "card", id: "timelines" }, h("h2", {}, "Over time"),
-    h("p", { class: "sub" }, "Marked in red: stalls, in which fewer than a tenth of the usual number of operations ended."),
+    h("p", { class: "sub" }, "Shaded in the colour of the engine: stalls, in which fewer than a tenth of its usual number of operations ended."),
     engineLegend(), h("div", { class: "grid" }, withLines.map(draw)));
 }
 
 // --- Targets ---
 const TARGET_TEXT = { throughput: (value) => `${short(value)}/s`, p99: latency, tail: ratio, memory: mebibytes, size: mebibytes, "settled-size": mebibytes,
   "write-amplification": amplification, "space-amplification": amplification };
+// Small quotients keep digits, so that they can be told apart.
+const quotient = (value) => value < 0.1 ? `${Number(value.toPrecision(2))}×` : ratio(value);
 const JUDGED = { reached: "good", median: "warn", better: "warn", missed: "bad", unmeasured: "bad" };
 function targetsCard() {
   const lines = DATA.targets || [];
@@ -173,14 +175,14 @@ function targetsCard() {
   const hasPeers = lines.some((line) => line.peer);
   const columns = [
     { title: "row", value: (line) => line.row, left: true, cell: (row) => h("div", { class: "wrap" }, row) },
+    judged.length > 0 && { title: "reached?", value: (line) => line.verdict, left: true,
+      cell: (verdict, line) => verdict && h("span", { class: `badge ${JUDGED[line.judgement]}` }, verdict.toLowerCase()) },
+    hasPeers && { title: "ratio, each round", value: (line) => middle(line.ratios), cell: (_, line) => line.ratios.map(quotient).join("  ") || "–", descending: true },
+    judged.length > 0 && { title: "target", value: (line) => line.target, cell: (target, line) => target === null ? "" : `${line.at_least ? "≥" : "≤"} ${quotient(target)}` },
     { title: "number", value: (line) => line.metric, left: true },
     { title: lines[0].engine, value: (line) => line.value, cell: text, descending: true },
     hasPeers && { title: "peer", value: (line) => line.peer, left: true },
     hasPeers && { title: "its number", value: (line) => line.peer_value, cell: text, descending: true },
-    hasPeers && { title: "ratio, each round", value: (line) => middle(line.ratios), cell: (_, line) => line.ratios.map(ratio).join("  ") || "–", descending: true },
-    judged.length > 0 && { title: "target", value: (line) => line.target, cell: (target, line) => target === null ? "" : `${line.at_least ? "≥" : "≤"} ${ratio(target)}` },
-    judged.length > 0 && { title: "reached?", value: (line) => line.verdict, left: true,
-      cell: (verdict, line) => verdict && h("span", { class: `badge ${JUDGED[line.judgement]}` }, verdict.toLowerCase()) },
   ].filter(Boolean);
   return h("section", { class: "card", id: "targets" }, h("h2", {}, judged.length > 0 ? "Targets" : "Compared"),
     h("p", { class: "sub" }, judged.length > 0
