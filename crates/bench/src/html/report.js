@@ -118,7 +118,7 @@ function latencyCard() {
   };
   return card("Latency", "Of one call (a batch is one call), on a scale of tens. From the large dot to the right: p50, p95, p99, p99.9 and the slowest. The number is p99.",
     engineLegend(),
-    h("div", { class: "chart-row inline" }, h("div", { class: "name" }), h("div", { class: "axis-line" },
+    h("div", { class: "chart-row inline" }, h("div", { class: "name" }), h("div", { class: scale.ticks.length > 5 ? "axis-line many" : "axis-line" },
       thin(scale.ticks, 7).map((tick) => h("span", { style: { left: left(tick) } }, bare(latency(tick))))), h("div", { class: "number sub" }, "p99")),
     tests.map((test) => cellsOf(test).filter((cell) => isGood(cell) && cell.p50 > 0).map((cell, index) =>
       h("div", { class: "chart-row inline" }, h("div", { class: "name" }, index === 0 ? test.label : ""), line(test, cell),

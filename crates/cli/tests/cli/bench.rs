@@ -219,6 +219,78 @@ fn an_engine_that_is_not_there_is_reported() {
     );
 }
 
+/// Goal: what was measured is not lost when a result file cannot be written. Method: files on a device that is always full.
+#[test]
+#[cfg(target_os = "linux")]
+fn results_that_cannot_be_written_are_still_printed() {
+    let place = Place::new();
+    let folder = place.argument("");
+    for option in ["--csv", "--jsonl", "--report", "--html"] {
+        let ran = run(&[
+            "bench",
+            "write",
+            "--db",
+            &folder,
+            "-n",
+            "500",
+            option,
+            "/dev/full",
+        ]);
+        assert_ne!(ran.code, 0, "{ran:?}");
+        assert!(ran.stderr.contains("/dev/full"), "{ran:?}");
+        assert!(ran.text().contains("ops/s"), "{option}: {ran:?}");
+    }
+}
+
+/// Goal: an engine that dies in the middle keeps what it has measured, marked. Method: its process may not make files longer
+/// than it needs for the first step, so the system ends it in the second or its writes fail.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_engine_that_fails_in_the_middle_keeps_its_rows() {
+    let place = Place::new();
+    let folder = place.argument("");
+    let suite = place.argument("short.toml");
+    fs::write(
+        &suite,
+        "name = \"short\"\n[[test]]\nname = \"t\"\nkeys = 4000\nvalue_bytes = 10000\ncompression_ratio = 1.0\n\
+         memtable = \"1G\"\nsteps = [{workload = \"write\", operations = 10}, {workload = \"write\"}, {workload = \"read\"}]\n",
+    )
+    .expect("file");
+    let csv = place.argument("short.csv");
+    // In blocks of 512 bytes or of 1,024, as the shell likes it: 8 or 16 MiB.
+    let limited = std::process::Command::new("sh")
+        .args(["-c", "ulimit -f 16384 && exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_kingtide"))
+        .args([
+            "bench",
+            "--db",
+            &folder,
+            "--suite",
+            &suite,
+            "--csv",
+            &csv,
+            "--engine",
+            "kingtide,lmdb=/nowhere/liblmdb.so",
+        ])
+        .output()
+        .expect("a shell");
+    let told = String::from_utf8_lossy(&limited.stderr);
+    assert_eq!(limited.status.code(), Some(2), "{told}");
+    let rows = kingtide_bench::Row::read_file(Path::new(&csv)).expect("written");
+    let statuses: Vec<_> = rows
+        .iter()
+        .map(|row| (&*row.engine, row.status.name(), row.error.is_empty()))
+        .collect();
+    assert_eq!(statuses.len(), 4, "{rows:?}");
+    assert_eq!(statuses[0], ("kingtide", "ok", true), "{rows:?}");
+    assert!(
+        matches!(statuses[1], ("kingtide", "partial" | "failed", false)),
+        "{rows:?}"
+    );
+    assert_eq!(statuses[2], ("kingtide", "failed", false), "{rows:?}");
+    assert_eq!(statuses[3], ("lmdb", "failed", false), "{rows:?}");
+}
+
 #[test]
 fn settings_that_make_no_sense_are_refused() {
     let place = Place::new();

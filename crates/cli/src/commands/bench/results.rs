@@ -70,17 +70,19 @@ impl Results {
         })
     }
 
-    /// Keeps rows and writes them.
+    /// Keeps rows and writes them. They are kept also when they cannot be written.
     pub(super) fn add(&mut self, rows: &[Row], output: &mut Output) -> kingtide_bench::Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
+        let has_header = !self.rows.is_empty();
+        self.rows.extend_from_slice(rows);
         if let Some(csv) = &mut self.csv {
             let mut bytes = Vec::new();
             Row::write_csv(rows, &mut bytes)?;
             // The header stands once. It has no quoted line ends.
             let body = match bytes.iter().position(|byte| *byte == b'\n') {
-                Some(end) if !self.rows.is_empty() => &bytes[end + 1..],
+                Some(end) if has_header => &bytes[end + 1..],
                 _ => &bytes[..],
             };
             csv.write(body)?;
@@ -96,11 +98,10 @@ impl Results {
                 let _ = output.raw(&bytes).and_then(|()| output.flush());
             }
         }
-        self.rows.extend_from_slice(rows);
         Ok(())
     }
 
-    /// Prints the tables, and writes them where they were asked for.
+    /// Prints the tables, and writes them where they were asked for. They are printed also when they cannot be written.
     pub(super) fn finish(mut self, notes: &[String], output: &mut Output) -> Result<()> {
         let judged = judge(&self.targets, &self.rows, &self.engine);
         let mut text = table::results(&Summary::of(&self.rows));
@@ -114,20 +115,23 @@ impl Results {
             text.push('\n');
             text.push_str(&of_targets);
         }
+        let mut written = Ok(());
         if let Some(report) = &mut self.report {
-            report.write(text.as_bytes()).map_err(super::failed)?;
+            written = report.write(text.as_bytes());
         }
         if let Some(page) = &mut self.html {
             let html = html::report(&self.rows, None, &judged);
-            page.write(html.as_bytes()).map_err(super::failed)?;
+            written = written.and(page.write(html.as_bytes()));
         }
+        let written = written.map_err(super::failed);
         if output.json || self.rows.is_empty() {
-            return Ok(());
+            return written;
         }
         if output.quiet {
             text.truncate(tables_end);
             text.push_str(&of_targets);
         }
-        output.raw(text.as_bytes())
+        output.raw(text.as_bytes())?;
+        written
     }
 }

@@ -58,8 +58,17 @@ pub(super) fn results(summaries: &[Summary]) -> String {
 /// How much slower the slowest of 1,000 calls is than the usual one.
 fn tail(row: &Row) -> String {
     match row.tail() {
-        tail if tail > 0.0 => format!("{tail:.1} x"),
+        tail if tail > 0.0 => format!("{} x", times(tail)),
         _ => String::new(),
+    }
+}
+
+/// A quotient of latencies.
+fn times(quotient: f64) -> String {
+    if quotient < 100.0 {
+        format!("{quotient:.1}")
+    } else {
+        count(quotient)
     }
 }
 
@@ -85,13 +94,13 @@ fn timeline(summary: &Summary) -> Option<String> {
         many => format!("{many} stalls, the longest {longest:.1} s"),
     };
     Some(format!(
-        "{}: {} {}: {told} in {} seconds, slowest call {}, p99.9 is {:.1} times the median\n",
+        "{}: {} {}: {told} in {} seconds, slowest call {}, p99.9 is {} times the median\n",
         row.engine,
         row.test_name,
         row.operation,
         row.timeline.len(),
         duration(slowest),
-        row.tail()
+        times(row.tail())
     ))
 }
 
