@@ -7,10 +7,12 @@
 mod fjall_engine;
 #[cfg(feature = "redb")]
 mod redb_engine;
+#[cfg(feature = "tidesdb")]
+mod tidesdb_engine;
 
 use std::{io, process::ExitCode};
 
-#[cfg(any(feature = "fjall", feature = "redb"))]
+#[cfg(any(feature = "fjall", feature = "redb", feature = "tidesdb"))]
 use kingtide_bench::EngineKind;
 use kingtide_bench::{BenchError, Engine, Result, Settings, child};
 
@@ -19,7 +21,7 @@ const SERVE: &str = "bench-child";
 
 fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() != Some(SERVE) {
-        eprintln!("kingtide-bench-peers: started by `kingtide bench --engine fjall,redb`");
+        eprintln!("kingtide-bench-peers: started by `kingtide bench --engine fjall,redb,tidesdb`");
         return ExitCode::from(2);
     }
     match child::serve_with(open, io::stdin().lock(), io::stdout().lock()) {
@@ -37,6 +39,8 @@ fn open(settings: &Settings) -> Result<Box<dyn Engine>> {
         EngineKind::Fjall => Ok(Box::new(fjall_engine::FjallEngine::open(settings)?)),
         #[cfg(feature = "redb")]
         EngineKind::Redb => Ok(Box::new(redb_engine::RedbEngine::open(settings)?)),
+        #[cfg(feature = "tidesdb")]
+        EngineKind::TidesDb => Ok(Box::new(tidesdb_engine::TidesDbEngine::open(settings)?)),
         other => Err(BenchError::Missing(format!(
             "kingtide-bench-peers was built without {}; `scripts/peers crates` builds it with all",
             other.name()
@@ -59,7 +63,7 @@ mod tests {
     /// Goal: the engines answer rightly. Method: every workload on a small run, for those that are built in.
     #[test]
     fn engines_that_are_built_in_pass_every_workload() {
-        for engine in [EngineKind::Fjall, EngineKind::Redb] {
+        for engine in [EngineKind::Fjall, EngineKind::Redb, EngineKind::TidesDb] {
             let directory = tempfile::tempdir().expect("temporary directory");
             let mut workloads = Workload::ALL.to_vec();
             workloads.sort_by_key(|workload| *workload == Workload::Delete);

@@ -16,7 +16,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BenchError, Result};
+use crate::{BenchError, Result, summary::median};
 
 /// How a row came about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -310,6 +310,42 @@ impl Row {
         self.status == Status::Ok
     }
 
+    /// How far the slowest of 1,000 calls lies from the usual one: p99.9 divided by p50; 0 when nothing was measured.
+    #[must_use]
+    pub fn tail(&self) -> f64 {
+        if self.p50_us > 0.0 {
+            self.p99_9_us / self.p50_us
+        } else {
+            0.0
+        }
+    }
+
+    /// The spans of the time line, in seconds since the step began, in which fewer than a tenth of the usual number of
+    /// operations ended: the median over seconds.
+    #[must_use]
+    pub fn stalls(&self) -> Vec<(f64, f64)> {
+        let begins = std::iter::once(0.0).chain(self.timeline.iter().map(|point| point.second));
+        let spans: Vec<(f64, f64, f64)> = begins
+            .zip(&self.timeline)
+            .map(|(from, point)| {
+                let seconds = (point.second - from).max(1e-9);
+                (from, point.second, point.ops as f64 / seconds)
+            })
+            .collect();
+        let usual = median(spans.iter().map(|(_, _, rate)| *rate).collect());
+        let mut stalls: Vec<(f64, f64)> = Vec::new();
+        for (from, to, rate) in spans {
+            if rate >= usual / 10.0 {
+                continue;
+            }
+            match stalls.last_mut() {
+                Some(last) if (last.1 - from).abs() < 1e-6 => last.1 = to,
+                _ => stalls.push((from, to)),
+            }
+        }
+        stalls
+    }
+
     /// Writes a header and the rows as CSV.
     ///
     /// # Errors
@@ -477,6 +513,33 @@ mod tests {
         assert!((rows[0].ops_per_sec - 5.0).abs() < f64::EPSILON);
         let rows = Row::read_jsonl(&b"{\"engine\":\"x\",\"new\":1}\n\n"[..]).expect("fewer fields");
         assert_eq!(rows.len(), 1);
+    }
+
+    #[test]
+    fn a_stall_is_far_below_the_usual_rate() {
+        let point = |second, ops| TimelinePoint {
+            second,
+            ops,
+            ..TimelinePoint::default()
+        };
+        let stalling = Row {
+            // Nothing ended in the fifth second; the last one is short.
+            timeline: vec![
+                point(1.0, 100),
+                point(2.0, 9),
+                point(3.0, 5),
+                point(4.0, 90),
+                point(6.0, 10),
+                point(7.0, 110),
+                point(8.0, 100),
+                point(9.0, 100),
+                point(9.1, 10),
+            ],
+            ..row()
+        };
+        assert_eq!(stalling.stalls(), [(1.0, 3.0), (4.0, 6.0)]);
+        assert_eq!(Row::default().stalls(), []);
+        assert!(Row::default().tail().abs() < f64::EPSILON);
     }
 
     #[test]

@@ -402,12 +402,13 @@ pub(crate) struct ExportArgs {
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     pub(crate) action: Option<BenchAction>,
-    /// A suite (quick, standard, sync, large-than-memory, large-values, ycsb, soak), a workload (write, read, missing,
-    /// mixed, delete, seek, range, iterate, rmw, txn, ycsb-a to ycsb-f), or all [default: write, read and iterate]
+    /// A suite (quick, standard, sync, large-than-memory, large-values, ycsb, soak, targets, amplification), a workload
+    /// (write, read, missing, mixed, delete, seek, range, iterate, rmw, txn, ycsb-a to ycsb-f), or all [default: write,
+    /// read and iterate]
     #[arg(value_name = "SUITE|WORKLOAD", value_parser = bench_subject)]
     pub(crate) subject: Option<BenchSubject>,
-    /// Engines, separated by commas: kingtide, rocksdb, lmdb, c-abi (a library with TidesDB's C interface); NAME=FILE
-    /// says which library to load, LABEL:NAME=FILE what to call it
+    /// Engines, separated by commas: kingtide, rocksdb, lmdb, c-abi (a library with TidesDB's C interface), fjall, redb,
+    /// tidesdb; NAME=FILE says which library to load, LABEL:NAME=FILE what to call it
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "kingtide", value_parser = |text: &str| text.parse::<EngineChoice>())]
     pub(crate) engine: Vec<EngineChoice>,
     /// A suite of your own, in TOML

@@ -110,9 +110,11 @@ pub fn open(settings: &Settings) -> Result<Box<dyn Engine>> {
         EngineKind::CAbi => Ok(Box::new(c_abi::CAbiEngine::open(settings)?)),
         EngineKind::Lmdb => Ok(Box::new(lmdb::LmdbEngine::open(settings)?)),
         EngineKind::RocksDb => Ok(Box::new(rocksdb::RocksDbEngine::open(settings)?)),
-        EngineKind::Fjall | EngineKind::Redb => Err(BenchError::Missing(format!(
-            "{} is not in this program; kingtide-bench-peers runs it",
-            settings.engine.name()
-        ))),
+        EngineKind::Fjall | EngineKind::Redb | EngineKind::TidesDb => {
+            Err(BenchError::Missing(format!(
+                "{} is not in this program; kingtide-bench-peers runs it",
+                settings.engine.name()
+            )))
+        }
     }
 }

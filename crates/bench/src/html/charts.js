@@ -36,12 +36,12 @@ const bare = (text) => text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D
 // Some of many ticks, the first and the last among them.
 const thin = (ticks, count) => ticks.filter((_, index) => index % Math.ceil((ticks.length - 1) / Math.max(1, count - 1) || 1) === 0);
 
-// Lines over two scales. A line: {engine, name, points: [[x, y], ...], thin}. `bands` are marked spans of x.
+// Lines over two scales. A line: {engine, name, points: [[x, y], ...], thin}. `bands` are marked spans of x: [from, to, engine].
 function linePlot({ title, lines, x, y, xText, yText, low, bands = [], dots = false }) {
   const px = (value) => (x.at(value) * 1000).toFixed(1), py = (value) => (1000 - y.at(value) * 1000).toFixed(1);
   const shape = svg("svg", { viewBox: "0 0 1000 1000", preserveAspectRatio: "none", "aria-hidden": "true" },
     y.ticks.map((tick) => svg("path", { class: "gridline", d: `M0 ${py(tick)}H1000` })),
-    bands.map(([from, to]) => svg("rect", { class: "stall", x: px(from), width: Math.max(2, px(to) - px(from)), y: 0, height: 1000 })),
+    bands.map(([from, to, engine]) => svg("rect", { class: "stall", style: { fill: colorOf(engine) }, x: px(from), width: Math.max(2, px(to) - px(from)), y: 0, height: 1000 })),
     lines.map((line) => svg("path", {
       class: line.thin ? "thin" : null, style: { stroke: colorOf(line.engine) },
       d: line.points.map(([a, b], index) => `${index ? "L" : "M"}${px(a)} ${py(b)}`).join(""),

@@ -118,7 +118,7 @@ function latencyCard() {
   };
   return card("Latency", "Of one call (a batch is one call), on a scale of tens. From the large dot to the right: p50, p95, p99, p99.9 and the slowest. The number is p99.",
     engineLegend(),
-    h("div", { class: "chart-row inline" }, h("div", { class: "name" }), h("div", { class: "axis-line" },
+    h("div", { class: "chart-row inline" }, h("div", { class: "name" }), h("div", { class: scale.ticks.length > 5 ? "axis-line many" : "axis-line" },
       thin(scale.ticks, 7).map((tick) => h("span", { style: { left: left(tick) } }, bare(latency(tick))))), h("div", { class: "number sub" }, "p99")),
     tests.map((test) => cellsOf(test).filter((cell) => isGood(cell) && cell.p50 > 0).map((cell, index) =>
       h("div", { class: "chart-row inline" }, h("div", { class: "name" }, index === 0 ? test.label : ""), line(test, cell),
@@ -126,23 +126,12 @@ function latencyCard() {
 }
 
 // --- Time lines ---
-// A stall: spans in which fewer than a tenth of the median number of operations ended.
-function stallsOf(timeline) {
-  const rates = timeline.map((point, index) => point[1] / Math.max(1e-9, point[0] - (index > 0 ? timeline[index - 1][0] : 0)));
-  const median = [...rates].sort((a, b) => a - b)[Math.floor(rates.length / 2)];
-  const stalls = [];
-  rates.forEach((rate, index) => {
-    if (rate >= median / 10) return;
-    const from = index > 0 ? timeline[index - 1][0] : 0, to = timeline[index][0], last = stalls[stalls.length - 1];
-    if (last && Math.abs(last[1] - from) < 1e-6) last[1] = to; else stalls.push([from, to]);
-  });
-  return { rates, stalls };
-}
+const ratesOf = (timeline) => timeline.map((point, index) => point[1] / Math.max(1e-9, point[0] - (index > 0 ? timeline[index - 1][0] : 0)));
 function timelineCard() {
   const withLines = tests.filter((test) => cellsOf(test).some((cell) => cell.timeline.length > 1));
   if (withLines.length === 0) return null;
   const draw = (test) => {
-    const series = cellsOf(test).filter((cell) => cell.timeline.length > 1).map((cell) => ({ cell, ...stallsOf(cell.timeline) }));
+    const series = cellsOf(test).filter((cell) => cell.timeline.length > 1).map((cell) => ({ cell, rates: ratesOf(cell.timeline), stalls: cell.stalls }));
     const end = Math.max(...series.map(({ cell }) => cell.timeline[cell.timeline.length - 1][0]));
     const x = linearScale(end);
     const time = { ticks: x.ticks.filter((tick) => tick <= end * 1.0001), at: (value) => Math.min(1, value / end) };
@@ -154,18 +143,52 @@ function timelineCard() {
     const clock = (value) => `${whole(value)} s`;
     return h("div", {}, h("h3", {}, test.label),
       linePlot({ title: "operations per second", lines: rate, x: time, y: linearScale(Math.max(...rate.flatMap((line) => line.points.map((point) => point[1])))),
-        xText: clock, yText: short, bands: series.flatMap(({ stalls }) => stalls) }),
+        xText: clock, yText: short, bands: series.flatMap(({ cell, stalls }) => stalls.map(([from, to]) => [from, to, cell.engine])) }),
       slowest.length > 0 && linePlot({ title: "p99.9 latency of a call", lines: slow, x: time, y: logScale(Math.min(...slowest), Math.max(...slowest), [1]),
         xText: clock, yText: latency, low: true }),
-      h("p", { class: "note" }, series.map(({ cell, stalls }) => {
+      series.map(({ cell, stalls }) => {
         const longest = Math.max(0, ...stalls.map(([from, to]) => to - from));
         const worst = Math.max(0, ...cell.timeline.map((point) => point[5]));
-        return `${nameOf(cell)}: ${stalls.length === 0 ? "no stall" : `${whole(stalls.length)} ${stalls.length === 1 ? "stall" : "stalls"}, the longest ${longest.toFixed(1)} s`}, slowest call ${latency(worst)}. `;
-      })));
+        return h("p", { class: "note" }, swatch(colorOf(cell.engine)), ` ${nameOf(cell)}: ${stalls.length === 0 ? "no stall"
+          : `${whole(stalls.length)} ${stalls.length === 1 ? "stall" : "stalls"}, the longest ${longest.toFixed(1)} s`}; slowest call ${latency(worst)}; `
+          + `p99.9 is ${cell.p50 > 0 ? bare((cell.p99_9 / cell.p50).toFixed(1)) : "–"} times the median.`);
+      }));
   };
   return h("section", { class: "card", id: "timelines" }, h("h2", {}, "Over time"),
-    h("p", { class: "sub" }, "Marked in red: stalls, in which fewer than a tenth of the usual number of operations ended."),
+    h("p", { class: "sub" }, "Shaded in the colour of the engine: stalls, in which fewer than a tenth of its usual number of operations ended."),
     engineLegend(), h("div", { class: "grid" }, withLines.map(draw)));
+}
+
+// --- Targets ---
+const TARGET_TEXT = { throughput: (value) => `${short(value)}/s`, p99: latency, tail: ratio, memory: mebibytes, size: mebibytes, "settled-size": mebibytes,
+  "write-amplification": amplification, "space-amplification": amplification };
+// Small quotients keep digits, so that they can be told apart.
+const quotient = (value) => value < 0.1 ? `${Number(value.toPrecision(2))}×` : ratio(value);
+const JUDGED = { reached: "good", median: "warn", better: "warn", missed: "bad", unmeasured: "bad" };
+function targetsCard() {
+  const lines = DATA.targets || [];
+  if (lines.length === 0) return null;
+  const text = (value, line) => value > 0 ? TARGET_TEXT[line.number](value) : "–";
+  const middle = (numbers) => { const sorted = [...numbers].sort((a, b) => a - b); return sorted.length ? sorted[Math.floor(sorted.length / 2)] : null; };
+  const judged = lines.filter((line) => line.target !== null);
+  const reached = judged.filter((line) => line.judgement === "reached").length;
+  const hasPeers = lines.some((line) => line.peer);
+  const columns = [
+    { title: "row", value: (line) => line.row, left: true, cell: (row) => h("div", { class: "wrap" }, row) },
+    judged.length > 0 && { title: "reached?", value: (line) => line.verdict, left: true,
+      cell: (verdict, line) => verdict && h("span", { class: `badge ${JUDGED[line.judgement]}` }, verdict.toLowerCase()) },
+    hasPeers && { title: "ratio, each round", value: (line) => middle(line.ratios), cell: (_, line) => line.ratios.map(quotient).join("  ") || "–", descending: true },
+    judged.length > 0 && { title: "target", value: (line) => line.target, cell: (target, line) => target === null ? "" : `${line.at_least ? "≥" : "≤"} ${quotient(target)}` },
+    { title: "number", value: (line) => line.metric, left: true },
+    { title: lines[0].engine, value: (line) => line.value, cell: text, descending: true },
+    hasPeers && { title: "peer", value: (line) => line.peer, left: true },
+    hasPeers && { title: "its number", value: (line) => line.peer_value, cell: text, descending: true },
+  ].filter(Boolean);
+  return h("section", { class: "card", id: "targets" }, h("h2", {}, judged.length > 0 ? "Targets" : "Compared"),
+    h("p", { class: "sub" }, judged.length > 0
+      ? `${whole(reached)} of ${whole(judged.length)} reached: in every round, the number divided by the peer's in the same round.`
+      : "Medians, and the number divided by the peer's in the same round."),
+    h("div", { class: "scroll" }, sortableTable(columns, lines)));
 }
 
 // --- All rows ---
@@ -243,6 +266,7 @@ fillElement(main, {}, [
   machineLine(DATA.machine),
   tests.length === 0 && card("Nothing was measured", "The results hold no rows."),
   failuresCard(),
+  targetsCard(),
   speedUpCard(),
   matrixCard("Throughput", "The longest bar of a test is its fastest engine; the thin line is the spread over rounds.", [throughput]),
   scalingCard("Batch sizes", "batch", "Operations per second by operations of a batch."),

@@ -7,11 +7,12 @@
 use serde_json::{Value, json};
 
 use super::Page;
-use crate::{MachineInfo, Row, Summary};
+use crate::{MachineInfo, Row, Summary, suite::TargetLine};
 
 /// The rows as one page. `machine` is shown at the top; without one, that of the first row that knows its machine.
 ///
-/// Rows that failed or were cut short are marked and take no part in comparisons.
+/// Rows that failed or were cut short are marked and take no part in comparisons. `targets` become a table of their own; a
+/// page without any has none.
 ///
 /// ```
 /// use kingtide_bench::{Row, html};
@@ -22,12 +23,13 @@ use crate::{MachineInfo, Row, Summary};
 ///     ops_per_sec,
 ///     ..Row::default()
 /// };
-/// let page = html::report(&[row("kingtide", 2e6), row("rocksdb", 1e6)], None);
+/// let page = html::report(&[row("kingtide", 2e6), row("rocksdb", 1e6)], None, &[]);
 /// assert!(page.starts_with("<!doctype html>"));
 /// ```
 #[must_use]
-pub fn report(rows: &[Row], machine: Option<&MachineInfo>) -> String {
-    let data = report_data(rows, machine);
+pub fn report(rows: &[Row], machine: Option<&MachineInfo>, targets: &[TargetLine]) -> String {
+    let mut data = report_data(rows, machine);
+    data["targets"] = targets.iter().map(target_json).collect();
     Page {
         title: "Kingtide: benchmark report",
         style: include_str!("charts.css"),
@@ -35,6 +37,23 @@ pub fn report(rows: &[Row], machine: Option<&MachineInfo>) -> String {
         data: &data,
     }
     .render()
+}
+
+fn target_json(line: &TargetLine) -> Value {
+    json!({
+        "row": line.row,
+        "metric": line.metric.name(),
+        "number": line.metric,
+        "engine": line.engine,
+        "peer": line.peer,
+        "value": line.value,
+        "peer_value": line.peer_value,
+        "ratios": line.ratios,
+        "target": line.target,
+        "at_least": line.metric.is_better_when_more(),
+        "judgement": line.judgement,
+        "verdict": line.judgement.name(),
+    })
 }
 
 /// What the page shows.
@@ -278,6 +297,7 @@ fn cell(summary: &Summary, rows: &[Row], engine: usize, test: usize) -> Value {
         "rounds": summary.rounds,
         "failed": summary.failed,
         "errors": errors,
+        "stalls": row.stalls(),
         "ops": row.ops_per_sec,
         "ops_min": summary.ops_per_sec_min,
         "ops_max": summary.ops_per_sec_max,

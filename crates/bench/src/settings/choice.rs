@@ -76,13 +76,15 @@ choice! {
     Fjall = "fjall";
     /// redb 4, run by the program `kingtide-bench-peers`.
     Redb = "redb";
+    /// `TidesDB` 10, run by the program `kingtide-bench-peers`.
+    TidesDb = "tidesdb";
 }
 
 impl EngineKind {
     /// Whether it exists as a crate only, so that a program of its own runs it.
     #[must_use]
     pub fn is_crate(self) -> bool {
-        matches!(self, Self::Fjall | Self::Redb)
+        matches!(self, Self::Fjall | Self::Redb | Self::TidesDb)
     }
 }
 

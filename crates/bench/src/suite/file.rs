@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::Options;
+use super::{Options, Target};
 use crate::{BenchError, Result, Settings};
 
 /// The suites that need no file: name and text.
@@ -14,6 +14,8 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("large-values", include_str!("large-values.toml")),
     ("ycsb", include_str!("ycsb.toml")),
     ("soak", include_str!("soak.toml")),
+    ("targets", include_str!("targets.toml")),
+    ("amplification", include_str!("amplification.toml")),
 ];
 
 /// Suites may be based on others, but not endlessly.
@@ -31,6 +33,9 @@ struct File {
     scale: Option<f64>,
     #[serde(default)]
     defaults: Options,
+    /// What is compared at the end.
+    #[serde(default)]
+    targets: Vec<Target>,
     #[serde(default)]
     test: Vec<Options>,
 }
@@ -53,6 +58,8 @@ pub struct Suite {
     pub about: String,
     /// The tests, in order.
     pub tests: Vec<Test>,
+    /// What of their results is compared between engines at the end; each is of one of the tests.
+    pub targets: Vec<Target>,
 }
 
 impl Suite {
@@ -101,12 +108,14 @@ impl Suite {
             name: String::new(),
             about: String::new(),
             tests: vec![test(name, options, top, 1.0)?],
+            targets: Vec::new(),
         })
     }
 
-    /// Keeps the tests whose names contain `text`.
+    /// Keeps the tests whose names contain `text`, and their targets.
     pub fn retain(&mut self, text: &str) {
         self.tests.retain(|test| test.name.contains(text));
+        self.targets.retain(|target| target.test.contains(text));
     }
 }
 
@@ -114,7 +123,7 @@ fn parse_at_depth(text: &str, top: &Options, scale: f64, depth: usize) -> Result
     let file: File = toml::from_str(text)
         .map_err(|source| BenchError::Settings(format!("not a suite: {source}")))?;
     let scale = scale * file.scale.unwrap_or(1.0);
-    let mut tests = Vec::new();
+    let (mut tests, mut targets) = (Vec::new(), Vec::new());
     if let Some(base) = &file.based_on {
         let (_, base_text) = BUILT_IN
             .iter()
@@ -126,7 +135,9 @@ fn parse_at_depth(text: &str, top: &Options, scale: f64, depth: usize) -> Result
                 ))
             })?;
         let top = top.over(&file.defaults);
-        tests.extend(parse_at_depth(base_text, &top, scale, depth + 1)?.tests);
+        let base = parse_at_depth(base_text, &top, scale, depth + 1)?;
+        tests.extend(base.tests);
+        targets.extend(base.targets);
     }
     for (number, options) in file.test.iter().enumerate() {
         let name = options
@@ -141,10 +152,21 @@ fn parse_at_depth(text: &str, top: &Options, scale: f64, depth: usize) -> Result
             file.name
         )));
     }
+    for target in file.targets {
+        let problem = target.problem(&tests);
+        if let Some(problem) = problem {
+            let (suite, row) = (&file.name, &target.row);
+            return Err(BenchError::Settings(format!(
+                "{suite}: target {row:?}: {problem}"
+            )));
+        }
+        targets.push(target);
+    }
     Ok(Suite {
         name: file.name,
         about: file.about,
         tests,
+        targets,
     })
 }
 
@@ -188,6 +210,9 @@ mod tests {
         };
         assert_eq!(count("standard"), 25);
         assert_eq!(count("quick"), 25);
+        let targets = Suite::built_in("targets", &Options::default(), 1.0);
+        let targets = targets.expect("built in").expect("sound").targets;
+        assert!(targets.iter().all(|target| target.ratio.is_some()));
         assert!(Suite::built_in("none", &Options::default(), 1.0).is_none());
     }
 
@@ -214,6 +239,21 @@ mod tests {
                 "name = \"x\"\n[[test]]\nworkload = \"read\"\ncache = \"1T\"",
                 "1T",
             ),
+            (
+                "name = \"x\"\ntargets = [{row = \"r\", test = \"u\", operation = \"GET\"}]\n\
+                 [[test]]\nname = \"t\"\nworkload = \"read\"",
+                "target \"r\": there is no test \"u\"",
+            ),
+            (
+                "name = \"x\"\ntargets = [{row = \"r\", test = \"t\", operation = \"GET\", pattern = \"zipfian\"}]\n\
+                 [[test]]\nname = \"t\"\nworkload = \"read\"",
+                "no measured step",
+            ),
+            (
+                "name = \"x\"\ntargets = [{row = \"r\", test = \"t\", operation = \"GET\", ratio = 0.0}]\n\
+                 [[test]]\nname = \"t\"\nworkload = \"read\"",
+                "ratio must be above 0",
+            ),
         ] {
             let message = Suite::parse(text, &Options::default(), 1.0)
                 .expect_err(text)
@@ -239,5 +279,9 @@ mod tests {
         }
         suite.retain("seek");
         assert_eq!(suite.tests.len(), 3);
+        let suite = Suite::built_in("targets", &top, 1.0);
+        let mut suite = suite.expect("built in").expect("sound");
+        suite.retain("zipfian");
+        assert_eq!((suite.tests.len(), suite.targets.len()), (1, 2));
     }
 }

@@ -152,9 +152,21 @@ impl Options {
         let given = if given.is_empty() { &alone[..] } else { given };
         let scaled = |number: u64| ((number as f64 * scale) as u64).max(1);
         let keys = scaled(test.keys.or(test.operations).unwrap_or(KEYS));
+        // What only prepares is done in full: a duration and a rate are meant for what is measured.
+        let unhurried = Self {
+            seconds: None,
+            rate: None,
+            ..top.clone()
+        };
         let mut steps = Vec::new();
         for options in given {
-            steps.push(top.over(&options.over(self)).step(keys, scale)?);
+            let options = options.over(self);
+            let top = if options.measured == Some(false) {
+                &unhurried
+            } else {
+                top
+            };
+            steps.push(top.over(&options).step(keys, scale)?);
         }
         let default = Settings::new(EngineKind::Kingtide, PathBuf::new());
         let has_transactions = steps.iter().any(|step| step.workload == Workload::Txn);
@@ -289,6 +301,7 @@ mod tests {
         .expect("good");
         let top = Options {
             threads: Some(2),
+            seconds: Some(3.0),
             ..Options::default()
         };
         let settings = test.settings(&top, 0.1).expect("good");
@@ -302,6 +315,11 @@ mod tests {
             (100, 2, 7)
         );
         assert!(!write.is_measured && seek.is_measured);
+        assert_eq!(
+            (write.seconds, seek.seconds),
+            (0.0, 3.0),
+            "preparations are whole"
+        );
         assert_eq!(
             (seek.operations, seek.threads, seek.batch_operations),
             (5, 2, 100)

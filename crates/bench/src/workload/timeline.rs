@@ -29,6 +29,8 @@ struct Second {
 
 #[derive(Default)]
 struct Collected {
+    /// When the last call ended.
+    end: Option<Instant>,
     open: BTreeMap<(u64, OperationKind), Second>,
     closed: BTreeMap<(u64, OperationKind), TimelinePoint>,
 }
@@ -43,6 +45,8 @@ pub(super) struct Timeline {
 #[derive(Default)]
 pub(super) struct CurrentSecond {
     number: u64,
+    /// When its last call ended.
+    end: Option<Instant>,
     kinds: Vec<(OperationKind, Second)>,
 }
 
@@ -67,6 +71,7 @@ impl Timeline {
             return;
         };
         let number = end.saturating_duration_since(start).as_secs();
+        current.end = current.end.max(Some(end));
         if number != current.number {
             self.hand_over(current);
             current.number = number;
@@ -100,23 +105,31 @@ impl Timeline {
             .collected
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
+        collected.end = collected.end.max(current.end);
         for (kind, second) in current.kinds.drain(..) {
             collected.add((current.number, kind), second);
         }
         collected.close_before(current.number.saturating_sub(OPEN_SECONDS));
     }
 
-    /// The seconds of `kind`, in order.
+    /// The seconds of `kind`, in order. The last one is as long as there were calls, so that its rate is one.
     pub(super) fn points(&self, kind: OperationKind) -> Vec<TimelinePoint> {
         let mut collected = self
             .collected
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         collected.close_before(u64::MAX);
+        let end = match (self.start, collected.end) {
+            (Some(start), Some(end)) => end.saturating_duration_since(start).as_secs_f64(),
+            _ => f64::INFINITY,
+        };
         let points = collected.closed.iter();
         points
             .filter(|((_, other), _)| *other == kind)
-            .map(|(_, point)| point.clone())
+            .map(|(_, point)| TimelinePoint {
+                second: point.second.min(end),
+                ..point.clone()
+            })
             .collect()
     }
 }
@@ -186,7 +199,8 @@ mod tests {
         assert_eq!(points.len(), 100);
         assert_eq!(points[0].ops, 201);
         assert!(points[1..].iter().all(|point| point.ops == 200));
-        assert!((points[99].second - 100.0).abs() < 1e-9);
+        assert!((points[98].second - 99.0).abs() < 1e-9);
+        assert!((points[99].second - 99.9).abs() < 1e-9, "{:?}", points[99]);
         assert!(points[50].p50_us > points[49].p50_us);
         assert!(points[0].max_us >= 49_000.0, "{:?}", points[0]);
         assert!(timeline.points(OperationKind::Get).is_empty());

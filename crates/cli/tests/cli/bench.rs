@@ -90,10 +90,10 @@ fn results_are_written_as_asked_for_and_can_be_compared() {
             .next()
             .is_some_and(|header| header.starts_with("engine,test_name,operation,ops_per_sec,"))
     );
-    // Batch 1, 10, 100, 1000 and 10000, deletes by 1, 100 and 1000 and the reads behind them; two rounds each.
-    assert_eq!(lines.count(), 2 * 9, "{csv_text}");
+    // Batch 1, 10, 100, 1000 and 10000, deletes by 1, 100 and 1000; two rounds each.
+    assert_eq!(lines.count(), 2 * 8, "{csv_text}");
     let jsonl_text = fs::read_to_string(&jsonl).expect("written");
-    assert_eq!(jsonl_text.lines().count(), 2 * 9, "{jsonl_text}");
+    assert_eq!(jsonl_text.lines().count(), 2 * 8, "{jsonl_text}");
     assert!(jsonl_text.contains("\"timeline\":[{"), "{jsonl_text}");
     assert!(
         fs::read_to_string(&report)
@@ -161,12 +161,32 @@ fn a_suite_may_be_a_file() {
     );
 }
 
+/// Goal: a suite's targets are told at the end. Method: parts of both suites that have some, very small, without a peer.
+#[test]
+fn targets_are_judged_at_the_end() {
+    let place = Place::new();
+    let folder = place.argument("");
+    for (suite, only) in [("targets", "zipfian"), ("amplification", "64-byte")] {
+        let ran = run(&[
+            "bench", suite, "--db", &folder, "--scale", "0.002", "--only", only, "-t", "2",
+        ]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let text = ran.text();
+        assert!(text.contains("iteration"), "{text}");
+        assert_eq!(
+            text.contains("2 not measured"),
+            suite == "targets",
+            "without a peer there is no ratio: {text}"
+        );
+    }
+}
+
 #[test]
 fn a_table_is_printed_for_people() {
     let place = Place::new();
     let ran = run_well(&[
         "bench",
-        "fill",
+        "write",
         "--db",
         &place.argument(""),
         "-n",
@@ -186,7 +206,7 @@ fn an_engine_that_is_not_there_is_reported() {
     let folder = place.argument("");
     let library = place.argument("librocksdb.so");
     let engine = format!("rocksdb={library}");
-    let ran = run(&bench(&folder, &["fill", "--engine", &engine]));
+    let ran = run(&bench(&folder, &["write", "--engine", &engine]));
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(ran.stderr.contains("could not be loaded"), "{ran:?}");
     let row = &ran.objects()[0];
@@ -197,6 +217,78 @@ fn an_engine_that_is_not_there_is_reported() {
             .is_some_and(|text| text.contains("librocksdb.so")),
         "{row}"
     );
+}
+
+/// Goal: what was measured is not lost when a result file cannot be written. Method: files on a device that is always full.
+#[test]
+#[cfg(target_os = "linux")]
+fn results_that_cannot_be_written_are_still_printed() {
+    let place = Place::new();
+    let folder = place.argument("");
+    for option in ["--csv", "--jsonl", "--report", "--html"] {
+        let ran = run(&[
+            "bench",
+            "write",
+            "--db",
+            &folder,
+            "-n",
+            "500",
+            option,
+            "/dev/full",
+        ]);
+        assert_ne!(ran.code, 0, "{ran:?}");
+        assert!(ran.stderr.contains("/dev/full"), "{ran:?}");
+        assert!(ran.text().contains("ops/s"), "{option}: {ran:?}");
+    }
+}
+
+/// Goal: an engine that dies in the middle keeps what it has measured, marked. Method: its process may not make files longer
+/// than it needs for the first step, so the system ends it in the second or its writes fail.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_engine_that_fails_in_the_middle_keeps_its_rows() {
+    let place = Place::new();
+    let folder = place.argument("");
+    let suite = place.argument("short.toml");
+    fs::write(
+        &suite,
+        "name = \"short\"\n[[test]]\nname = \"t\"\nkeys = 4000\nvalue_bytes = 10000\ncompression_ratio = 1.0\n\
+         memtable = \"1G\"\nsteps = [{workload = \"write\", operations = 10}, {workload = \"write\"}, {workload = \"read\"}]\n",
+    )
+    .expect("file");
+    let csv = place.argument("short.csv");
+    // In blocks of 512 bytes or of 1,024, as the shell likes it: 8 or 16 MiB.
+    let limited = std::process::Command::new("sh")
+        .args(["-c", "ulimit -f 16384 && exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_kingtide"))
+        .args([
+            "bench",
+            "--db",
+            &folder,
+            "--suite",
+            &suite,
+            "--csv",
+            &csv,
+            "--engine",
+            "kingtide,lmdb=/nowhere/liblmdb.so",
+        ])
+        .output()
+        .expect("a shell");
+    let told = String::from_utf8_lossy(&limited.stderr);
+    assert_eq!(limited.status.code(), Some(2), "{told}");
+    let rows = kingtide_bench::Row::read_file(Path::new(&csv)).expect("written");
+    let statuses: Vec<_> = rows
+        .iter()
+        .map(|row| (&*row.engine, row.status.name(), row.error.is_empty()))
+        .collect();
+    assert_eq!(statuses.len(), 4, "{rows:?}");
+    assert_eq!(statuses[0], ("kingtide", "ok", true), "{rows:?}");
+    assert!(
+        matches!(statuses[1], ("kingtide", "partial" | "failed", false)),
+        "{rows:?}"
+    );
+    assert_eq!(statuses[2], ("kingtide", "failed", false), "{rows:?}");
+    assert_eq!(statuses[3], ("lmdb", "failed", false), "{rows:?}");
 }
 
 #[test]

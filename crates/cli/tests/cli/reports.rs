@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use kingtide_bench::{MachineInfo, Metric, Row, Status, TimelinePoint, compare, html};
+use kingtide_bench::{
+    MachineInfo, Metric, OperationKind, Row, Status, TimelinePoint, compare, html,
+    suite::{Target, TargetLine, TargetMetric, judge},
+};
 
 use crate::browser;
 
@@ -257,10 +260,51 @@ fn machine() -> MachineInfo {
     }
 }
 
+/// One target for each verdict that numbers can bring, beside both peers.
+fn targets(rows: &[Row]) -> Vec<TargetLine> {
+    let target = |row: &str, test: &str, metric, ratio| Target {
+        row: row.into(),
+        test: test.into(),
+        operation: OperationKind::Put,
+        workload: None,
+        pattern: None,
+        metric,
+        ratio,
+    };
+    let targets = [
+        target(
+            "sequential put <b>",
+            "sequential write",
+            TargetMetric::Throughput,
+            Some(1.5),
+        ),
+        target(
+            "random put",
+            "random write",
+            TargetMetric::Throughput,
+            Some(50.0),
+        ),
+        target(
+            "zipfian put",
+            "zipfian write",
+            TargetMetric::Throughput,
+            Some(1.0),
+        ),
+        target(
+            "memory of random put",
+            "random write",
+            TargetMetric::Memory,
+            Some(0.1),
+        ),
+        target("p99.9 / median", "random write", TargetMetric::Tail, None),
+    ];
+    judge(&targets, rows, "kingtide")
+}
+
 #[test]
 fn the_report_is_drawn_and_obeys_no_name() {
     let rows = rows();
-    let markup = html::report(&rows, Some(&machine()));
+    let markup = html::report(&rows, Some(&machine()), &targets(&rows));
     assert!(!markup.contains("<img"));
     assert!(
         !markup
@@ -285,6 +329,9 @@ fn the_report_is_drawn_and_obeys_no_name() {
             "&lt;img src=x onerror=alert(1)&gt; map full",
             "Example &lt;CPU&gt; 3000",
             "1 stall, the longest 6.0 s",
+            "sequential put &lt;b&gt;",
+            "not measured",
+            "times the median",
         ] {
             assert!(seen.dom.contains(wanted), "{wanted}");
         }
@@ -318,7 +365,7 @@ fn reports_of_little_are_drawn() {
         ("bare.html", vec![Row::default(), empty.clone()]),
         ("failed.html", vec![empty, one]),
     ] {
-        let page = page(name, &html::report(&rows, None));
+        let page = page(name, &html::report(&rows, None, &[]));
         let Some(seen) = browser::open(&page, 800) else {
             return;
         };

@@ -3,6 +3,7 @@
 mod compare;
 mod results;
 mod table;
+mod targets;
 
 use std::{env, fs};
 
@@ -55,7 +56,8 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
         spin: SPIN.to_owned(),
     };
     campaign.check().map_err(usage)?;
-    let results = Results::create(&args.outputs)?;
+    let judged = campaign.engines.first().map_or("", |engine| &engine.label);
+    let results = Results::create(&args.outputs, &campaign.suite.targets, judged)?;
     let machine = MachineWatch::start(&parent);
     let mut progress = Progress::new(&campaign, results, output);
     for warning in busy_warnings(&machine.info(), machine.busy_processors()) {

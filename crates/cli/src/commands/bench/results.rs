@@ -7,9 +7,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kingtide_bench::{BenchError, Row, Summary, html};
+use kingtide_bench::{
+    BenchError, Row, Summary, html,
+    suite::{Target, judge},
+};
 
-use super::table;
+use super::{table, targets};
 use crate::{
     args::BenchOutputs,
     failure::{Failure, Result},
@@ -17,12 +20,12 @@ use crate::{
 };
 
 /// A file and its name.
-struct Target {
+struct ResultFile {
     path: PathBuf,
     file: BufWriter<File>,
 }
 
-impl Target {
+impl ResultFile {
     /// Made at once, so that a path that cannot be written is told before anything is run.
     fn create(path: Option<&Path>) -> Result<Option<Self>> {
         let Some(path) = path else { return Ok(None) };
@@ -44,34 +47,42 @@ impl Target {
 /// All rows so far, and the files they go to.
 pub(super) struct Results {
     rows: Vec<Row>,
-    csv: Option<Target>,
-    jsonl: Option<Target>,
-    report: Option<Target>,
-    html: Option<Target>,
+    /// What is judged at the end, and whose numbers.
+    targets: Vec<Target>,
+    engine: String,
+    csv: Option<ResultFile>,
+    jsonl: Option<ResultFile>,
+    report: Option<ResultFile>,
+    html: Option<ResultFile>,
 }
 
 impl Results {
-    pub(super) fn create(outputs: &BenchOutputs) -> Result<Self> {
+    /// Nothing yet. `targets` are what is judged at the end, for the engine of this label.
+    pub(super) fn create(outputs: &BenchOutputs, targets: &[Target], engine: &str) -> Result<Self> {
         Ok(Self {
             rows: Vec::new(),
-            csv: Target::create(outputs.csv.as_deref())?,
-            jsonl: Target::create(outputs.jsonl.as_deref())?,
-            report: Target::create(outputs.report.as_deref())?,
-            html: Target::create(outputs.html.as_deref())?,
+            targets: targets.to_vec(),
+            engine: engine.to_owned(),
+            csv: ResultFile::create(outputs.csv.as_deref())?,
+            jsonl: ResultFile::create(outputs.jsonl.as_deref())?,
+            report: ResultFile::create(outputs.report.as_deref())?,
+            html: ResultFile::create(outputs.html.as_deref())?,
         })
     }
 
-    /// Keeps rows and writes them.
+    /// Keeps rows and writes them. They are kept also when they cannot be written.
     pub(super) fn add(&mut self, rows: &[Row], output: &mut Output) -> kingtide_bench::Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
+        let has_header = !self.rows.is_empty();
+        self.rows.extend_from_slice(rows);
         if let Some(csv) = &mut self.csv {
             let mut bytes = Vec::new();
             Row::write_csv(rows, &mut bytes)?;
             // The header stands once. It has no quoted line ends.
             let body = match bytes.iter().position(|byte| *byte == b'\n') {
-                Some(end) if !self.rows.is_empty() => &bytes[end + 1..],
+                Some(end) if has_header => &bytes[end + 1..],
                 _ => &bytes[..],
             };
             csv.write(body)?;
@@ -87,30 +98,40 @@ impl Results {
                 let _ = output.raw(&bytes).and_then(|()| output.flush());
             }
         }
-        self.rows.extend_from_slice(rows);
         Ok(())
     }
 
-    /// Prints the table, and writes it where it was asked for.
+    /// Prints the tables, and writes them where they were asked for. They are printed also when they cannot be written.
     pub(super) fn finish(mut self, notes: &[String], output: &mut Output) -> Result<()> {
+        let judged = judge(&self.targets, &self.rows, &self.engine);
         let mut text = table::results(&Summary::of(&self.rows));
+        let tables_end = text.len();
         for note in notes {
             text.push_str(note);
             text.push('\n');
         }
+        let of_targets = targets::targets(&judged);
+        if !of_targets.is_empty() {
+            text.push('\n');
+            text.push_str(&of_targets);
+        }
+        let mut written = Ok(());
         if let Some(report) = &mut self.report {
-            report.write(text.as_bytes()).map_err(super::failed)?;
+            written = report.write(text.as_bytes());
         }
         if let Some(page) = &mut self.html {
-            let html = html::report(&self.rows, None);
-            page.write(html.as_bytes()).map_err(super::failed)?;
+            let html = html::report(&self.rows, None, &judged);
+            written = written.and(page.write(html.as_bytes()));
         }
+        let written = written.map_err(super::failed);
         if output.json || self.rows.is_empty() {
-            return Ok(());
+            return written;
         }
         if output.quiet {
-            return output.raw(table::results(&Summary::of(&self.rows)).as_bytes());
+            text.truncate(tables_end);
+            text.push_str(&of_targets);
         }
-        output.raw(text.as_bytes())
+        output.raw(text.as_bytes())?;
+        written
     }
 }

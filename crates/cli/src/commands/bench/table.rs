@@ -17,6 +17,7 @@ pub(super) fn results(summaries: &[Summary]) -> String {
         "p50",
         "p99",
         "p99.9",
+        "tail",
         "max",
         "wall",
         "settle",
@@ -50,7 +51,57 @@ pub(super) fn results(summaries: &[Summary]) -> String {
             ));
         }
     }
-    format!("{table}\n{}{failures}", versions(summaries))
+    let timelines: String = summaries.iter().filter_map(timeline).collect();
+    format!("{table}\n{}{timelines}{failures}", versions(summaries))
+}
+
+/// How much slower the slowest of 1,000 calls is than the usual one.
+fn tail(row: &Row) -> String {
+    match row.tail() {
+        tail if tail > 0.0 => format!("{} x", times(tail)),
+        _ => String::new(),
+    }
+}
+
+/// A quotient of latencies.
+fn times(quotient: f64) -> String {
+    if quotient < 100.0 {
+        format!("{quotient:.1}")
+    } else {
+        count(quotient)
+    }
+}
+
+/// What the time line of a row tells; `None` for a row without one.
+fn timeline(summary: &Summary) -> Option<String> {
+    let row = &summary.row;
+    if row.timeline.is_empty() || summary.rounds == 0 {
+        return None;
+    }
+    let stalls = row.stalls();
+    let longest = stalls
+        .iter()
+        .map(|(from, to)| to - from)
+        .fold(0.0, f64::max);
+    let slowest = row
+        .timeline
+        .iter()
+        .map(|point| point.max_us)
+        .fold(0.0, f64::max);
+    let told = match stalls.len() {
+        0 => "no stall".to_owned(),
+        1 => format!("1 stall of {longest:.1} s"),
+        many => format!("{many} stalls, the longest {longest:.1} s"),
+    };
+    Some(format!(
+        "{}: {} {}: {told} in {} seconds, slowest call {}, p99.9 is {} times the median\n",
+        row.engine,
+        row.test_name,
+        row.operation,
+        row.timeline.len(),
+        duration(slowest),
+        times(row.tail())
+    ))
 }
 
 fn reason(row: &Row) -> String {
@@ -105,6 +156,7 @@ fn line(summary: &Summary) -> Vec<String> {
         duration(row.p50_us),
         duration(row.p99_us),
         duration(row.p99_9_us),
+        tail(row),
         duration(row.max_us),
         format!("{:.2} s", row.wall_sec),
         format!("{:.2} s", row.settle_sec),
@@ -154,6 +206,29 @@ mod tests {
         assert_eq!(duration(1.5), "1.50 \u{b5}s");
         assert_eq!(duration(2_500.0), "2.5 ms");
         assert_eq!(duration(2_500_000.0), "2.50 s");
+    }
+
+    #[test]
+    fn time_lines_are_told_in_a_line() {
+        let point = |second: f64, ops| kingtide_bench::TimelinePoint {
+            second,
+            ops,
+            max_us: 1000.0 * second,
+            ..kingtide_bench::TimelinePoint::default()
+        };
+        let row = Row {
+            engine: "kingtide".into(),
+            test_name: "t".into(),
+            operation: "PUT".into(),
+            p50_us: 2.0,
+            p99_9_us: 9.0,
+            timeline: vec![point(1.0, 10), point(2.0, 0), point(3.0, 10)],
+            ..Row::default()
+        };
+        let text = results(&Summary::of(&[row]));
+        let line = "kingtide: t PUT: 1 stall of 1.0 s in 3 seconds, slowest call 3.0 ms, p99.9 is 4.5 times the median";
+        assert!(text.contains(line), "{text}");
+        assert!(text.contains("4.5 x"), "{text}");
     }
 
     #[test]
