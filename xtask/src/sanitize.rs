@@ -17,7 +17,7 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// How to use the chores.
 pub const USAGE: &str = "
   sanitize address | thread | miri   run the tests that concern it under a sanitizer or Miri
-  shuttle [--schedules N] [--seconds N] [--seed N] [--replay SCHEDULE]
+  shuttle [--schedules N] [--seconds N] [--seed N] [--only TEST] [--replay SCHEDULE]
                   random schedules of the whole engine, by shuttle
   mutants [--sample N] [--seed N] [--seconds N] [--again] [--report]
                   mutation testing of log, manifest, transactions and merges; see docs/testing.md
@@ -180,19 +180,26 @@ fn quietly(command: &mut Command) -> Option<String> {
 /// Runs the schedules of shuttle.
 pub fn shuttle(root: &Path, arguments: &[&str]) -> Result<bool, String> {
     let mut command = Command::new(env!("CARGO"));
+    let mut only = Vec::new();
     for pair in arguments.chunks(2) {
         let name = match pair {
             ["--schedules", _] => "KINGTIDE_SCHEDULES",
             ["--seconds", _] => "KINGTIDE_SECONDS",
             ["--seed", _] => "KINGTIDE_SEED",
             ["--replay", _] => "KINGTIDE_SCHEDULE",
+            ["--only", test] => {
+                only.push(*test);
+                continue;
+            }
             _ => return Err(USAGE.to_owned()),
         };
         command.env(name, pair[1]);
     }
     let status = command
-        .args(["test", "-p", "kingtide", "--test", "schedules", "--locked"])
+        .args(["test", "--release", "--config", "profile.release.lto=false"])
+        .args(["-p", "kingtide", "--test", "schedules", "--locked"])
         .args(["--target-dir", "target/shuttle", "--", "--nocapture"])
+        .args(only)
         .env("RUSTFLAGS", "--cfg shuttle")
         .current_dir(root)
         .status()
