@@ -6,6 +6,8 @@
 //! | `bless` | lowers the numbers in `xtask/ratchet.txt` to what is true now; never raises one |
 //! | `bless goldens` | writes the golden files of the durable formats again from what the code encodes now |
 //! | `capi-check` | the C programs at full length, plainly and under the address sanitizer and valgrind |
+//! | `sanitize`, `shuttle` | tests under sanitizers and Miri, and schedules of the whole engine; see [`sanitize`] |
+//! | `mutants` | mutation testing: `crates/mutants` |
 //! | `install` | builds and installs the C library and the command; see [`install`] |
 //! | `ci` | everything a change must pass: runs `.ci/run` |
 #![expect(
@@ -15,6 +17,7 @@
 
 mod capi;
 mod install;
+mod sanitize;
 mod tidy;
 
 use std::{
@@ -53,13 +56,16 @@ fn main() -> ExitCode {
                 .env("KINGTIDE_BLESS", "1"),
         ),
         ["capi-check"] => capi::check(&root()),
+        ["sanitize", tool] => sanitize::run(&root(), tool),
+        ["shuttle", arguments @ ..] => sanitize::shuttle(&root(), arguments),
+        ["mutants", arguments @ ..] => sanitize::mutants(&root(), arguments),
         ["install", arguments @ ..] => install::run(&root(), arguments),
         ["ci"] => run_child(&mut Command::new(root().join(".ci/run"))),
         ["help" | "--help" | "-h"] => {
-            print!("{USAGE}{}", install::USAGE);
+            print!("{USAGE}{}{}", sanitize::USAGE, install::USAGE);
             Ok(true)
         }
-        _ => Err(format!("{USAGE}{}", install::USAGE)),
+        _ => Err(format!("{USAGE}{}{}", sanitize::USAGE, install::USAGE)),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

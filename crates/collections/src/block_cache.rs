@@ -386,3 +386,6 @@ impl Hasher for BlockHasher {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(all(test, loom))]
+mod models;

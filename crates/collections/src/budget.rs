@@ -199,3 +199,6 @@ impl Drop for Charge {
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
+
+#[cfg(all(test, loom))]
+mod models;

@@ -8,7 +8,7 @@
 //! | [`MemoryEnv`] | a file system in memory that knows what is live and what is durable, and can be crashed |
 //! | [`FaultyEnv`] | wraps another world and makes chosen calls fail |
 //! | `baton` | under `--cfg simulated`: threads that run one at a time, in an order that follows from a seed |
-//! | [`sync`] | mutex, condition variable, atomics: std's, or loom's when models are checked |
+//! | [`sync`] | mutex, condition variable, atomics: std's, or those of loom and shuttle when models and schedules are checked |
 
 #[cfg(simulated)]
 pub mod baton;

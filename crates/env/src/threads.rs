@@ -1,4 +1,4 @@
-//! Starting threads: every world runs its threads on those of the system.
+//! Starting threads: every world runs its threads on those of the system, or of shuttle under `--cfg shuttle`.
 
 use std::{
     any::Any,
@@ -7,8 +7,12 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    thread,
 };
+
+#[cfg(shuttle)]
+use shuttle::thread;
+#[cfg(not(shuttle))]
+use std::thread;
 
 use crate::JoinHandle;
 
@@ -30,6 +34,11 @@ pub(crate) fn spawn(name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<Jo
             .join()
             .map_err(|payload| panic_message(payload.as_ref()))
     })))
+}
+
+/// Lets other threads run.
+pub(crate) fn give_way() {
+    thread::yield_now();
 }
 
 /// The text of a panic; panics raised with other values have none.
@@ -69,7 +78,7 @@ pub fn thread_label() -> Arc<ThreadLabel> {
         static LABEL: Arc<ThreadLabel> = Arc::new(ThreadLabel {
             // Relaxed: only that numbers differ matters.
             number: NEXT.fetch_add(1, Ordering::Relaxed),
-            name: thread::current().name().unwrap_or_default().to_owned(),
+            name: std::thread::current().name().unwrap_or_default().to_owned(),
         });
     }
     LABEL.with(Arc::clone)

@@ -15,6 +15,7 @@ mod ratchet;
 mod source;
 mod text;
 mod tree;
+mod unsafe_blocks;
 
 use std::{collections::BTreeMap, fmt};
 
@@ -62,6 +63,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings.extend(text::check(tree, &sources));
     findings.extend(markdown::check(tree));
     findings.extend(promises::check(tree, &sources));
+    findings.extend(unsafe_blocks::check(tree, &sources));
     findings.sort();
     findings.dedup();
     findings

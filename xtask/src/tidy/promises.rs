@@ -34,7 +34,7 @@ pub fn check(tree: &Tree, sources: &Sources<'_>) -> Vec<Finding> {
             ));
         }
         for name in named {
-            if !exists(&tests, name) {
+            if !test_exists(&tests, name) {
                 findings.push(Finding::new(
                     PROMISES_PATH,
                     line,
@@ -74,7 +74,8 @@ fn rows(text: &str) -> Vec<(usize, &str, &str)> {
     rows
 }
 
-fn test_names<'a>(sources: &Sources<'a>) -> BTreeSet<&'a str> {
+/// The names of all `#[test]` functions.
+pub fn test_names<'a>(sources: &Sources<'a>) -> BTreeSet<&'a str> {
     let mut names = BTreeSet::new();
     for source in sources.values() {
         for index in 0..source.len() {
@@ -96,7 +97,8 @@ fn test_names<'a>(sources: &Sources<'a>) -> BTreeSet<&'a str> {
     names
 }
 
-fn exists(tests: &BTreeSet<&str>, name: &str) -> bool {
+/// True when a test has this name, modules left out, or a name that begins so where it ends in `*`.
+pub fn test_exists(tests: &BTreeSet<&str>, name: &str) -> bool {
     let name = name.rsplit("::").next().unwrap_or(name);
     match name.strip_suffix('*') {
         Some(start) => tests.iter().any(|test| test.starts_with(start)),

@@ -305,7 +305,7 @@ impl Env for MemoryEnv {
     /// Moves the clock by `duration` and lets other threads run.
     fn sleep(&self, duration: Duration) {
         self.advance(duration);
-        std::thread::yield_now();
+        threads::give_way();
     }
 
     fn parallelism(&self) -> usize {

@@ -177,3 +177,6 @@ impl fmt::Debug for SnapshotGuard {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(all(test, loom))]
+mod models;

@@ -21,6 +21,8 @@ mod disk;
 mod gate;
 mod group;
 mod hooks;
+#[cfg(all(test, loom))]
+mod keeper_models;
 mod lock_table;
 mod locks;
 mod order;

@@ -1,0 +1,319 @@
+//! The copy of the repository in which mutants are built, and its builds.
+//!
+//! All mutants of the sample are written into one copy, behind switches (see `switch`). What does not compile that way is
+//! taken out again, as the compiler points at it, until the rest builds.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde::Deserialize;
+
+use crate::{
+    list::Mutant,
+    switch::{self, Switched},
+};
+
+/// What the engine asks, added to the lowest crate of the copy.
+const SWITCH: &str = r#"
+/// True when this process shall run as mutant `number`.
+pub fn mutant_runs(number: usize) -> bool {
+    static RUNS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    let wanted = || std::env::var("KINGTIDE_MUTANT").ok()?.parse().ok();
+    *RUNS.get_or_init(|| wanted().unwrap_or(usize::MAX)) == number
+}
+"#;
+/// Builds until the switched copy compiles; each takes out what the one before was told.
+const ROUNDS_MAX: usize = 30;
+
+/// The copy.
+pub struct Tree {
+    /// Where the repository is.
+    root: PathBuf,
+    /// Where the copy is.
+    pub folder: PathBuf,
+    /// Where it is built.
+    pub target: PathBuf,
+}
+
+/// A line that cargo prints when asked for JSON.
+#[derive(Deserialize)]
+struct Message {
+    message: Option<Diagnostic>,
+    executable: Option<PathBuf>,
+    target: Option<Target>,
+    profile: Option<Profile>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    src_path: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+#[derive(Deserialize)]
+struct Diagnostic {
+    level: String,
+    message: String,
+    spans: Vec<Position>,
+    children: Vec<Diagnostic>,
+}
+
+#[derive(Clone, Deserialize)]
+struct Position {
+    file_name: String,
+    byte_start: usize,
+    byte_end: usize,
+    is_primary: bool,
+}
+
+/// A program that a build made.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The name of its target.
+    pub name: String,
+    /// The package's folder, in which cargo would run it.
+    pub folder: PathBuf,
+    /// Where it is.
+    pub path: PathBuf,
+    /// It runs tests.
+    pub is_test: bool,
+}
+
+impl Tree {
+    /// The copy for the repository at `root`, in `folder`, made anew; only changed files are touched, so that what was built
+    /// before is used again.
+    ///
+    /// # Errors
+    /// When it cannot be copied.
+    pub fn copy(root: &Path, folder: &Path) -> Result<Self, String> {
+        let tree = Self {
+            root: root.to_owned(),
+            folder: folder.join("tree"),
+            target: folder.join("target"),
+        };
+        fs::create_dir_all(&tree.folder).map_err(|error| error.to_string())?;
+        let listed = Command::new("git")
+            .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+            .current_dir(root)
+            .output()
+            .map_err(|error| format!("git: {error}"))?;
+        for file in String::from_utf8_lossy(&listed.stdout).lines() {
+            // A link or a file that was removed is not needed to build.
+            if root.join(file).is_file() {
+                let bytes =
+                    fs::read(root.join(file)).map_err(|error| format!("{file}: {error}"))?;
+                tree.put(file, &bytes)?;
+            }
+        }
+        let base = "crates/base/src/lib.rs";
+        tree.put(base, (tree.original(base)? + SWITCH).as_bytes())?;
+        Ok(tree)
+    }
+
+    /// The text of `file` in the repository.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn original(&self, file: &str) -> Result<String, String> {
+        fs::read_to_string(self.root.join(file)).map_err(|error| format!("{file}: {error}"))
+    }
+
+    /// Writes `file` of the copy, if it is different.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn put(&self, file: &str, bytes: &[u8]) -> Result<(), String> {
+        let named = |error: std::io::Error| format!("{file}: {error}");
+        let path = self.folder.join(file);
+        if fs::read(&path).is_ok_and(|old| old == bytes) {
+            return Ok(());
+        }
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(named)?;
+        }
+        fs::write(&path, bytes).map_err(named)?;
+        // Scripts stay executable; what cannot be asked is not.
+        if let Ok(about) = fs::metadata(self.root.join(file)) {
+            fs::set_permissions(&path, about.permissions()).map_err(named)?;
+        }
+        Ok(())
+    }
+
+    /// Writes `mutants` behind switches and takes out what does not compile. The answer holds the numbers of those that
+    /// are in the copy.
+    ///
+    /// # Errors
+    /// When the copy does not compile for a reason that has nothing to do with mutants.
+    pub fn switch(&self, mutants: &[Mutant]) -> Result<BTreeSet<usize>, String> {
+        let mut refused: BTreeSet<usize> = BTreeSet::new();
+        for round in 1..=ROUNDS_MAX {
+            let mut files: BTreeMap<&str, Vec<(usize, &Mutant)>> = BTreeMap::new();
+            for (number, mutant) in mutants.iter().enumerate() {
+                let file = files.entry(&mutant.file).or_default();
+                if !refused.contains(&number) {
+                    file.push((number, mutant));
+                }
+            }
+            let mut written: BTreeMap<String, Switched> = BTreeMap::new();
+            for (file, mutants) in files {
+                let switched = switch::switch(&self.original(file)?, &mutants)?;
+                self.put(file, switched.text.as_bytes())?;
+                written.insert(file.to_owned(), switched);
+            }
+            let errors = self.check()?;
+            let sites = written.values().flat_map(|file| &file.sites);
+            let inside: BTreeSet<usize> = sites.map(|site| site.number).collect();
+            if errors.is_empty() {
+                return Ok(inside);
+            }
+            let before = refused.len();
+            for error in &errors {
+                refused.extend(to_blame(error, &written));
+            }
+            eprintln!(
+                "build {round}: {} do not compile behind a switch",
+                refused.len()
+            );
+            if refused.len() == before {
+                let texts: Vec<&str> = errors.iter().map(|error| error.message.as_str()).collect();
+                return Err(format!("the copy does not compile: {}", texts.join("; ")));
+            }
+        }
+        Err("the copy does not compile after many attempts".to_owned())
+    }
+
+    /// The errors of the engine and the formats.
+    fn check(&self) -> Result<Vec<Diagnostic>, String> {
+        let messages = self.cargo(
+            "plain",
+            &[
+                "check",
+                "-p",
+                "kingtide-format",
+                "-p",
+                "kingtide",
+                "--keep-going",
+            ],
+            &[],
+        )?;
+        let diagnostics = messages.1.into_iter().filter_map(|line| line.message);
+        Ok(diagnostics.filter(|found| found.level == "error").collect())
+    }
+
+    /// True when the copy compiles.
+    ///
+    /// # Errors
+    /// When cargo cannot be run.
+    pub fn compiles(&self) -> Result<bool, String> {
+        let arguments = ["check", "-p", "kingtide-format", "-p", "kingtide"];
+        Ok(self.cargo("plain", &arguments, &[])?.0)
+    }
+
+    /// Builds in the folder `place` with the arguments of cargo, and answers the programs that were asked for; none when it does not compile.
+    ///
+    /// # Errors
+    /// When cargo cannot be run.
+    pub fn build(
+        &self,
+        place: &str,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Vec<Program>, String> {
+        let (is_built, messages) = self.cargo(place, arguments, environment)?;
+        if !is_built {
+            return Ok(Vec::new());
+        }
+        let programs = messages.into_iter().filter_map(|message| {
+            let target = message.target?;
+            let source = target.src_path.parent()?.parent()?;
+            Some(Program {
+                folder: source.to_owned(),
+                name: target.name,
+                path: message.executable?,
+                is_test: message.profile.is_some_and(|profile| profile.test),
+            })
+        });
+        Ok(programs.collect())
+    }
+
+    fn cargo(
+        &self,
+        place: &str,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<(bool, Vec<Message>), String> {
+        let output = Command::new(env!("CARGO"))
+            .args(arguments)
+            .args(["--locked", "--message-format=json", "--target-dir"])
+            .arg(self.target.join(place))
+            .current_dir(&self.folder)
+            .envs(environment.iter().copied())
+            .stderr(Stdio::null())
+            .output()
+            .map_err(|error| format!("cargo: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let messages = text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        Ok((output.status.success(), messages.collect()))
+    }
+}
+
+/// The mutants that an error of the compiler points at: those whose own text it lies in or covers; otherwise all that share
+/// the smallest rewritten piece around it, or the nearest one.
+fn to_blame(error: &Diagnostic, written: &BTreeMap<String, Switched>) -> BTreeSet<usize> {
+    let mut blamed = BTreeSet::new();
+    let mut positions: Vec<&Position> = error.spans.iter().collect();
+    positions.extend(error.children.iter().flat_map(|child| &child.spans));
+    positions.sort_by_key(|position| !position.is_primary);
+    for position in &positions {
+        let Some(file) = written.get(&position.file_name) else {
+            continue;
+        };
+        let touches = |range: &std::ops::Range<usize>| {
+            range.start <= position.byte_start && position.byte_end <= range.end
+                || position.byte_start <= range.start && range.end <= position.byte_end
+        };
+        let own = file.sites.iter().filter(|site| touches(&site.own));
+        blamed.extend(own.map(|site| site.number));
+    }
+    if !blamed.is_empty() {
+        return blamed;
+    }
+    for position in &positions {
+        let Some(file) = written.get(&position.file_name) else {
+            continue;
+        };
+        let around = file.sites.iter().filter(|site| {
+            site.whole.start <= position.byte_start && position.byte_end <= site.whole.end
+        });
+        if let Some(smallest) = around.min_by_key(|site| site.whole.len()) {
+            let same = file
+                .sites
+                .iter()
+                .filter(|site| site.whole == smallest.whole);
+            blamed.extend(same.map(|site| site.number));
+        }
+    }
+    if blamed.is_empty() {
+        // The type that a function answers stands before its body, what it answers otherwise behind.
+        for position in positions {
+            let Some(file) = written.get(&position.file_name) else {
+                continue;
+            };
+            let sites = file.sites.iter();
+            let next = sites.min_by_key(|site| site.own.start.abs_diff(position.byte_start));
+            blamed.extend(next.map(|site| site.number));
+        }
+    }
+    blamed
+}
