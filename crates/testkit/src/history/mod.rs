@@ -33,6 +33,7 @@ mod reads;
 mod walk;
 mod writes;
 
+pub(crate) use draw::Draw;
 pub use draw::{family_options, sync_mode};
 pub use driver::Tally;
 
