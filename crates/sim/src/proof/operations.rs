@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::Subcommand;
-use kingtide_testkit::{Checked, metamorphic};
+use kingtide_testkit::{Checked, metamorphic, sequences};
 
 use super::{finish, run_items};
 
@@ -29,6 +29,21 @@ pub enum OperationProof {
         #[arg(long)]
         seconds: Option<u64>,
     },
+    /// All sequences of operations up to a length, in each sync mode, cut at every call, four images each
+    Sequences {
+        /// Letters of the longest sequences
+        #[arg(long, default_value_t = 3)]
+        length: u32,
+        /// The first case; shorter sequences have lower numbers
+        #[arg(long, default_value_t = 0)]
+        first: u64,
+        /// Cases [default: all up to the length]
+        #[arg(long)]
+        cases: Option<u64>,
+        /// Begin no new case after so many seconds
+        #[arg(long)]
+        seconds: Option<u64>,
+    },
 }
 
 const METAMORPHIC_RUNS: u64 = 2_000;
@@ -43,18 +58,53 @@ pub fn run(proof: &OperationProof, threads: usize) -> Checked {
             seed,
             seconds,
         } => run_metamorphic(runs, operations, seed, seconds, threads),
+        OperationProof::Sequences {
+            length,
+            first,
+            cases,
+            seconds,
+        } => run_sequences(length, (first, cases), seconds, threads),
     }
 }
 
 /// Runs the proofs at the length that changes must pass.
 pub fn run_ci(threads: usize) -> Checked {
-    run_metamorphic(
-        METAMORPHIC_RUNS,
-        METAMORPHIC_OPERATIONS,
-        1,
-        Some(90),
-        threads,
-    )
+    let proofs = [
+        run_metamorphic(
+            METAMORPHIC_RUNS,
+            METAMORPHIC_OPERATIONS,
+            1,
+            Some(90),
+            threads,
+        ),
+        run_sequences(2, (0, None), Some(120), threads),
+    ];
+    proofs.into_iter().collect()
+}
+
+fn run_sequences(
+    length: u32,
+    (first, cases): (u64, Option<u64>),
+    seconds: Option<u64>,
+    threads: usize,
+) -> Checked {
+    let all = sequences::count(length);
+    let cases = cases.unwrap_or(all.saturating_sub(first));
+    let item = |number| sequences::check(first + number);
+    let name_of = |number| format!("case {}", first + number);
+    let item = limited(seconds, &item);
+    let report = run_items("sequences", cases, threads, &item, &name_of);
+    let is_complete = report.tally.sequences == all;
+    let text = format!(
+        "{}, {}",
+        report.tally,
+        if is_complete {
+            format!("complete up to length {length}")
+        } else {
+            format!("of {all} up to length {length}")
+        }
+    );
+    finish("sequences", &report, &text)
 }
 
 fn run_metamorphic(

@@ -1,8 +1,8 @@
 //! Runs operations against a database in one configuration.
 
 use kingtide::{
-    ColumnFamily, Db, Error, Iter, IterOptions, Options, Result, Snapshot, SyncMode, Transaction,
-    TransactionOptions,
+    ColumnFamily, Db, Error, IsolationLevel, Iter, IterOptions, Options, Result, Snapshot,
+    Transaction, TransactionOptions,
 };
 use kingtide_base::KeyOrder;
 use kingtide_env::MemoryEnv;
@@ -11,14 +11,12 @@ use super::{
     answer::{Answer, Entry, spelling},
     clock,
     operation::{Bounds, Change, ChangeKind, From, Move, Operation, ReadKind, SLOTS, name_of},
-    setting::Setting,
+    setting::Configuration,
     span::{arrange, arrange_bounds},
 };
 use crate::{
     dump::{DEFAULT_FAMILY, Dump},
-    history,
     order::{OrderedKey, key_order},
-    random::Random,
     world,
 };
 
@@ -26,9 +24,8 @@ use crate::{
 type Held = (Transaction, usize);
 
 /// A database that a list is run against.
-pub(super) struct Engine {
-    setting: Setting,
-    seed: u64,
+pub(crate) struct Engine<C> {
+    configuration: C,
     env: MemoryEnv,
     options: Options,
     db: Db,
@@ -39,14 +36,12 @@ pub(super) struct Engine {
     iters: [Option<(Iter, String)>; SLOTS],
 }
 
-impl Engine {
-    /// An empty database.
-    pub(super) fn new(setting: Setting, seed: u64) -> Result<Self> {
-        let env = MemoryEnv::new(seed);
-        let options = setting.database(seed, &env);
+impl<C: Configuration> Engine<C> {
+    /// The database in `env`.
+    pub(crate) fn new(configuration: C, env: MemoryEnv) -> Result<Self> {
+        let options = configuration.database(&env);
         Ok(Self {
-            setting,
-            seed,
+            configuration,
             db: Db::open(world::DATABASE, options.clone())?,
             env,
             options,
@@ -59,13 +54,13 @@ impl Engine {
     }
 
     /// Switches the machine off, so that the threads of the database end.
-    pub(super) fn power_off(&self) {
+    pub(crate) fn power_off(&self) {
         world::power_off(&self.env);
         let _ = self.db.close();
     }
 
     /// Closes the database.
-    pub(super) fn close(&mut self) -> Result<()> {
+    pub(crate) fn close(&mut self) -> Result<()> {
         self.let_go();
         self.snapshots = Default::default();
         self.db.close()
@@ -77,10 +72,10 @@ impl Engine {
     }
 
     /// Runs operation number `number`. There is something under each number that it names.
-    pub(super) fn perform(&mut self, number: u64, operation: &Operation) -> Result<Answer> {
+    pub(crate) fn perform(&mut self, number: u64, operation: &Operation) -> Result<Answer> {
         match operation {
             Operation::Create(name, comparator) => {
-                let options = self.setting.family(self.seed, number, comparator);
+                let options = self.configuration.family(number, comparator);
                 self.db.create_family(&name_of(*name), options)?;
             }
             Operation::Drop(name) => {
@@ -153,7 +148,7 @@ impl Engine {
             Operation::ChangeSettings(family) => {
                 let family = self.family(*family)?;
                 let comparator = family.options().comparator;
-                let options = self.setting.family(self.seed, number, &comparator);
+                let options = self.configuration.family(number, &comparator);
                 self.db
                     .update_family_options(&family, options, number.is_multiple_of(2))
             }
@@ -188,30 +183,15 @@ impl Engine {
     }
 
     /// How a transaction is made: its mode is the setting's business.
-    fn transaction_options(
-        &self,
-        number: u64,
-        isolation: kingtide::IsolationLevel,
-    ) -> TransactionOptions {
-        let mut random = Random::new(self.seed ^ (number << 8) ^ self.setting as u64);
-        let sync = match self.setting {
-            Setting::Plain => None,
-            _ if random.one_in(3) => Some(history::sync_mode(&mut random)),
-            _ => None,
-        };
+    fn transaction_options(&self, number: u64, isolation: IsolationLevel) -> TransactionOptions {
         TransactionOptions {
             isolation,
-            sync,
+            sync: self.configuration.sync(number),
             ..TransactionOptions::default()
         }
     }
 
-    fn write(
-        &self,
-        number: u64,
-        changes: &[Change],
-        level: kingtide::IsolationLevel,
-    ) -> Result<()> {
+    fn write(&self, number: u64, changes: &[Change], level: IsolationLevel) -> Result<()> {
         if let [change] = changes {
             let family = self.family(change.family)?;
             // Calls of their own for single writes, where there are.
@@ -381,11 +361,8 @@ impl Engine {
         if !is_commit {
             return self.db.rollback_prepared(&prepared.xid);
         }
-        let level = kingtide::IsolationLevel::ReadCommitted;
-        match self.transaction_options(number, level).sync {
-            Some(sync @ (SyncMode::None | SyncMode::Interval(_) | SyncMode::Full)) => {
-                self.db.commit_prepared_with(&prepared.xid, sync)?
-            }
+        match self.configuration.sync(number) {
+            Some(sync) => self.db.commit_prepared_with(&prepared.xid, sync)?,
             None => self.db.commit_prepared(&prepared.xid)?,
         };
         Ok(())
@@ -437,7 +414,7 @@ fn order_of(family: &ColumnFamily) -> KeyOrder {
 }
 
 /// Reads all families but the default one.
-fn dump(db: &Db) -> Result<Dump> {
+pub(crate) fn dump(db: &Db) -> Result<Dump> {
     let mut found = Dump::new();
     for name in db.families() {
         if name != DEFAULT_FAMILY {
@@ -474,7 +451,7 @@ fn entry(iter: &mut Iter, comparator: &str) -> Result<Entry> {
 }
 
 /// What an outcome says, and the words of an error.
-pub(super) fn settled(outcome: Result<Answer>) -> (Answer, String) {
+pub(crate) fn settled(outcome: Result<Answer>) -> (Answer, String) {
     match outcome {
         Ok(answer) => (answer, String::new()),
         Err(error) => (Answer::Refused(error.kind()), words(&error)),

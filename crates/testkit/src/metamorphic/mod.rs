@@ -33,7 +33,15 @@ pub use setting::{SETTINGS, Setting};
 
 use std::{fmt, ops::AddAssign};
 
-use self::{engine::Engine, naive::Naive};
+use kingtide_env::MemoryEnv;
+
+use self::setting::Drawn;
+pub(crate) use self::{
+    engine::{Engine, dump, settled},
+    naive::Naive,
+    operation::{Change, ChangeKind, From, ReadKind, name_of},
+    setting::Configuration,
+};
 use crate::violation::{Checked, Violation, no_panic};
 
 /// What runs went through.
@@ -135,15 +143,15 @@ fn run_setting(
 ) -> Result<(), Failure> {
     let mut at = 0;
     let failed = |at: usize, what: String| Failure { setting, at, what };
-    let mut engine =
-        Engine::new(setting, seed).map_err(|error| failed(0, format!("open: {error}")))?;
+    let mut engine = Engine::new(Drawn { setting, seed }, MemoryEnv::new(seed))
+        .map_err(|error| failed(0, format!("open: {error}")))?;
     let outcome = no_panic(|| {
         for ((number, operation), expected) in list.iter().zip(expected) {
             at = *number;
             let Some(expected) = expected else {
                 continue;
             };
-            let (answer, words) = engine::settled(engine.perform(*number as u64, operation));
+            let (answer, words) = settled(engine.perform(*number as u64, operation));
             if answer != *expected {
                 return Err(Violation::new(format!(
                     "{operation:?}\nanswered {answer:?}{words}\nexpected {expected:?}"

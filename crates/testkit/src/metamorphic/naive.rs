@@ -57,7 +57,7 @@ struct HeldIter {
 
 /// The database as it should be.
 #[derive(Default)]
-pub(super) struct Naive {
+pub(crate) struct Naive {
     model: Model,
     comparators: BTreeMap<FamilyNumber, &'static str>,
     /// When each family came, on the clock of `epoch`.
@@ -72,7 +72,7 @@ pub(super) struct Naive {
 
 impl Naive {
     /// Runs an operation. `None` when it is to be left out.
-    pub(super) fn perform(&mut self, operation: &Operation) -> Option<Answer> {
+    pub(crate) fn perform(&mut self, operation: &Operation) -> Option<Answer> {
         match operation {
             Operation::Create(..)
             | Operation::Drop(_)
@@ -103,11 +103,7 @@ impl Naive {
             | Operation::Rollback(_)
             | Operation::Prepare(..)
             | Operation::EndPrepared(..) => self.transact(operation),
-            Operation::ListPrepared => {
-                let count =
-                    |(xid, prepared): (&Vec<u8>, &Prepared)| (xid.clone(), prepared.writes.len());
-                Some(Answer::Prepared(self.prepared.iter().map(count).collect()))
-            }
+            Operation::ListPrepared => Some(Answer::Prepared(self.prepared())),
             Operation::Snapshot(slot) => {
                 self.snapshots[*slot] = Some(self.now());
                 Some(Answer::Done)
@@ -140,8 +136,14 @@ impl Naive {
         }
     }
 
+    /// The transactions that are prepared, and how many operations are in each.
+    pub(crate) fn prepared(&self) -> Vec<(Vec<u8>, usize)> {
+        let count = |(xid, prepared): (&Vec<u8>, &Prepared)| (xid.clone(), prepared.writes.len());
+        self.prepared.iter().map(count).collect()
+    }
+
     /// All that is there.
-    fn dump(&self) -> Dump {
+    pub(crate) fn dump(&self) -> Dump {
         let families = self.model.names().into_iter();
         families
             .filter_map(|name| {

@@ -7,6 +7,25 @@ use kingtide_env::MemoryEnv;
 
 use crate::{history, random::Random, world};
 
+/// Settings to run operations under.
+pub(crate) trait Configuration {
+    /// Settings of the database.
+    fn database(&self, env: &MemoryEnv) -> Options;
+
+    /// Settings of a family that sorts by `comparator`, for operation `number`.
+    fn family(&self, number: u64, comparator: &str) -> FamilyOptions;
+
+    /// When the transaction of operation `number` is synced; as its families say when `None`.
+    fn sync(&self, number: u64) -> Option<SyncMode>;
+}
+
+/// A configuration of a seed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drawn {
+    pub(super) setting: Setting,
+    pub(super) seed: u64,
+}
+
 /// What a configuration drives to an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
@@ -34,10 +53,9 @@ pub const SETTINGS: [Setting; 6] = [
     Setting::Unfiltered,
 ];
 
-impl Setting {
-    /// Settings of the database.
-    pub(super) fn database(self, seed: u64, env: &MemoryEnv) -> Options {
-        let mut random = self.draw(seed, u64::MAX);
+impl Configuration for Drawn {
+    fn database(&self, env: &MemoryEnv) -> Options {
+        let mut random = self.draw(u64::MAX);
         let mut options = world::options(env);
         options.flush_threads = random.between(1, 2);
         options.compaction_threads = random.between(1, 2);
@@ -46,9 +64,9 @@ impl Setting {
         options.finish_compactions_on_close = random.one_in(3);
         // The clock of a world in memory runs fast while threads wait.
         options.write_wait_max = Duration::from_secs(1 << 30);
-        match self {
-            Self::Plain => options.block_cache_bytes = 1 << 20,
-            Self::Cramped => {
+        match self.setting {
+            Setting::Plain => options.block_cache_bytes = 1 << 20,
+            Setting::Cramped => {
                 options.block_cache_bytes = 0;
                 options.open_tables_max = 1;
                 options.memory_bytes_max = 8 << 20;
@@ -58,13 +76,12 @@ impl Setting {
         options
     }
 
-    /// Settings of a family that sorts by `comparator`; `number` chooses which.
-    pub(super) fn family(self, seed: u64, number: u64, comparator: &str) -> FamilyOptions {
-        let mut random = self.draw(seed, number);
+    fn family(&self, number: u64, comparator: &str) -> FamilyOptions {
+        let mut random = self.draw(number);
         let mut options = history::family_options(&mut random);
         options.comparator = comparator.to_owned();
-        match self {
-            Self::Plain => {
+        match self.setting {
+            Setting::Plain => {
                 options = FamilyOptions {
                     write_buffer_bytes: 16 << 20,
                     value_threshold_bytes: 0,
@@ -75,20 +92,20 @@ impl Setting {
                     ..FamilyOptions::default()
                 };
             }
-            Self::Synced => {
+            Setting::Synced => {
                 let interval = Duration::from_millis(1 + random.below(5) as u64);
                 options.sync = *random.pick(&[SyncMode::Full, SyncMode::Interval(interval)]);
             }
-            Self::Packed => {
+            Setting::Packed => {
                 options.value_threshold_bytes = *random.pick(&[1, 8, 40]);
                 options.value_live_ratio_min = 0.9;
                 options.compression = *random.pick(&[Compression::Zstd, Compression::Lz4]);
             }
-            Self::Cramped => {
+            Setting::Cramped => {
                 options.write_buffer_bytes = *random.pick(&[4096, 6000, 10_000]);
                 options.l0_queue_stall_threshold = random.between(1, 2);
             }
-            Self::Deep => {
+            Setting::Deep => {
                 options.write_buffer_bytes = random.between(6, 16) << 10;
                 options.level_size_ratio = 2;
                 options.min_levels = random.between(2, 6);
@@ -96,7 +113,7 @@ impl Setting {
                 options.tombstone_density_trigger = 0.1;
                 options.tombstone_density_entries_min = 1;
             }
-            Self::Unfiltered => {
+            Setting::Unfiltered => {
                 options.bloom_filter = random.one_in(2);
                 options.bloom_false_positive_rate = 0.9;
                 options.write_buffer_bytes = random.between(6, 24) << 10;
@@ -105,9 +122,21 @@ impl Setting {
         options
     }
 
-    fn draw(self, seed: u64, number: u64) -> Random {
-        let mut random = Random::new(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    fn sync(&self, number: u64) -> Option<SyncMode> {
+        let mut random = self.draw(!number);
+        match self.setting {
+            Setting::Plain => None,
+            _ if random.one_in(3) => Some(history::sync_mode(&mut random)),
+            _ => None,
+        }
+    }
+}
+
+impl Drawn {
+    /// Random numbers for one use.
+    fn draw(self, number: u64) -> Random {
+        let mut random = Random::new(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let stream = random.draw();
-        Random::new(stream.wrapping_add(self as u64))
+        Random::new(stream.wrapping_add(self.setting as u64))
     }
 }
