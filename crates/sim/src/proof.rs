@@ -1,6 +1,7 @@
 //! The proofs on threads and files of the system: each promise at full length.
 
 mod isolation;
+mod operations;
 
 use std::{
     env,
@@ -85,6 +86,8 @@ pub enum Proof {
     },
     #[command(flatten)]
     Isolation(isolation::IsolationProof),
+    #[command(flatten)]
+    Operations(operations::OperationProof),
     /// All of the above but real-data, at the length that changes must pass
     Ci,
     /// The process that `kill-loop` kills
@@ -136,6 +139,7 @@ pub fn run(proof: Proof, threads: usize) -> Checked {
             })
         }
         Proof::Isolation(proof) => isolation::run(&proof, threads),
+        Proof::Operations(proof) => operations::run(&proof, threads),
         Proof::Ci => {
             let proofs = [
                 model(1_000_000, 1, None, threads),
@@ -144,6 +148,7 @@ pub fn run(proof: Proof, threads: usize) -> Checked {
                 corrupt(1, threads),
                 repair_proof(17, threads),
                 isolation::run_ci(threads),
+                operations::run_ci(threads),
             ];
             proofs.into_iter().collect()
         }

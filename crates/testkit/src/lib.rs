@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`history`] | random histories agree with a naive model, over kills and power cuts |
 //! | [`script`] | a fixed history, cut at every I/O, recovers to a state that the promises allow |
+//! | [`metamorphic`] | the same operations under different settings give the same answers |
+//! | [`sequences`] | all short sequences of operations, cut at every call, recover to what was promised |
 //! | [`kill`] | a real process killed on a real directory loses no acknowledged transaction |
 //! | [`damage`] | a flipped byte anywhere is an error or harmless, never a wrong answer |
 //! | [`repair`] | what is whole in a damaged database is brought back, and what is not is told |
@@ -22,6 +24,7 @@ pub mod fuzz;
 pub mod history;
 pub mod isolation;
 pub mod kill;
+pub mod metamorphic;
 pub mod model;
 pub mod order;
 pub mod random;
@@ -29,6 +32,7 @@ pub mod real_data;
 pub mod repair;
 pub mod runner;
 pub mod script;
+pub mod sequences;
 pub mod together;
 pub mod violation;
 pub mod world;

@@ -14,6 +14,7 @@
 
 use std::{
     collections::BTreeMap,
+    hash::Hasher,
     sync::{Arc, LazyLock},
 };
 
@@ -121,6 +122,19 @@ impl Content {
             }
         }
         count
+    }
+
+    /// Feeds the live bytes to `hasher`. Holes and pages that were allocated only cost nothing.
+    pub(super) fn hash_live(&self, hasher: &mut impl Hasher) {
+        hasher.write_u64(self.live_bytes);
+        for (index, page) in self.live.iter().enumerate() {
+            let written = page.as_ref().filter(|page| !Arc::ptr_eq(page, &ZERO_PAGE));
+            // Pages of zeros may be holes in an equal file.
+            if let Some(page) = written.filter(|page| page.iter().any(|byte| *byte != 0)) {
+                hasher.write_usize(index);
+                hasher.write(&page[..]);
+            }
+        }
     }
 
     /// Writes `source`. The end must be at most [`FILE_BYTES_MAX`].

@@ -7,6 +7,7 @@
 //! | `content` | bytes of a file, live and durable, by sector |
 //! | `crash` | the states that a power cut may leave |
 //! | `directory`, `file` | the handles |
+//! | `fingerprint` | whether two worlds hold the same |
 //!
 //! Threads are real ones; the clock is a counter; random numbers follow from the seed. With one thread everything is
 //! the same in each run.
@@ -19,6 +20,7 @@ mod content;
 mod crash;
 mod directory;
 mod file;
+mod fingerprint;
 mod state;
 mod tree;
 

@@ -598,3 +598,27 @@ fn content_in(tree: &Tree) -> Vec<u8> {
     let node = tree.names(ROOT).unwrap().get("file").unwrap();
     bytes_of(&tree.file(node).unwrap().content)
 }
+
+#[test]
+fn fingerprints_tell_worlds_apart_by_what_is_live() {
+    let (env, top) = world();
+    let file = create_durable(&top, "a", b"bytes");
+    let before = env.fingerprint();
+    assert_eq!(
+        before,
+        env.crash(CrashImage::NothingUnsynced, 1).fingerprint()
+    );
+    file.write_at(b"other", 0).unwrap();
+    let after = env.fingerprint();
+    assert_ne!(before, after);
+    assert_eq!(
+        before,
+        env.crash(CrashImage::NothingUnsynced, 1).fingerprint()
+    );
+    assert_eq!(after, env.crash(CrashImage::Everything, 1).fingerprint());
+    // Space that was only taken reads like a hole, but lengths and names count.
+    file.write_at(b"bytes", 0).unwrap();
+    assert_eq!(before, env.fingerprint());
+    create(&top, "b", b"");
+    assert_ne!(before, env.fingerprint());
+}

@@ -8,7 +8,7 @@ use crate::{order::SHORT_FIRST, random::Random};
 
 /// How keys are built from a number.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum KeyShape {
+enum KeyShape {
     /// `k17`: short, mixed case.
     Short,
     /// A hundred equal bytes, then the number.
@@ -39,14 +39,14 @@ const AGES: [Duration; 4] = [
 
 /// Draws keys and values of one history.
 #[derive(Debug)]
-pub(super) struct Draw {
+pub(crate) struct Draw {
     shape: KeyShape,
     keys: usize,
     value_bytes_max: usize,
 }
 
 impl Draw {
-    pub(super) fn new(random: &mut Random) -> Self {
+    pub(crate) fn new(random: &mut Random) -> Self {
         Self {
             shape: *random.pick(&SHAPES),
             keys: *random.pick(&[5, 50, 300, 2000]),
@@ -55,7 +55,7 @@ impl Draw {
     }
 
     /// A key; low numbers come more often.
-    pub(super) fn key(&self, random: &mut Random) -> Vec<u8> {
+    pub(crate) fn key(&self, random: &mut Random) -> Vec<u8> {
         let bound = if random.one_in(2) {
             self.keys
         } else {

@@ -35,6 +35,7 @@ mod reads;
 mod walk;
 mod writes;
 
+pub(crate) use draw::Draw;
 pub use draw::{family_options, sync_mode};
 pub use driver::Tally;
 

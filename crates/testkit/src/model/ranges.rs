@@ -92,6 +92,36 @@ impl Model {
         })
     }
 
+    /// The newest commit that wrote or deleted anything from `lower` on and before `upper`, to the ends of `family` where
+    /// these are missing; 0 when none did.
+    #[must_use]
+    pub fn changed_at(
+        &self,
+        family: FamilyNumber,
+        lower: Option<&[u8]>,
+        upper: Option<&[u8]>,
+    ) -> u64 {
+        let Some(model) = self.families.get(&family) else {
+            return 0;
+        };
+        let ordered = |key: &[u8]| OrderedKey::new(&model.order, key);
+        let (lower, upper) = (lower.map(ordered), upper.map(ordered));
+        let from = lower.as_ref().map_or(Bound::Unbounded, Bound::Included);
+        let to = upper.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let keys = model.keys.range((from, to));
+        let versions = keys.filter_map(|(_, versions)| versions.last());
+        let is_over = |range: &&DeletedRange| {
+            upper.as_ref().is_none_or(|upper| range.start < *upper)
+                && lower.as_ref().is_none_or(|lower| *lower < range.end)
+        };
+        let ranges = model.deleted.iter().filter(is_over);
+        let written = versions.map(|version| version.commit);
+        written
+            .chain(ranges.map(|range| range.commit))
+            .max()
+            .unwrap_or(0)
+    }
+
     /// The newest commit that deleted a range of `family`; 0 when none did.
     pub(super) fn last_range_of(&self, family: FamilyNumber) -> u64 {
         self.families.get(&family).map_or(0, |model| {
