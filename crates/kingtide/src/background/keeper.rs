@@ -58,8 +58,13 @@ pub(super) fn run(
             is_idle = false;
             seen = position;
             relieve(engine);
-        } else if env.monotonic_nanos().saturating_sub(idle_since) >= IDLE_NANOS {
-            rest(engine, background);
+        } else {
+            // The sync of the last commit may have ended after the log fell quiet.
+            pipeline.write_mark();
+            seen = pipeline.order.lock().log.tail.position();
+            if env.monotonic_nanos().saturating_sub(idle_since) >= IDLE_NANOS {
+                rest(engine, background);
+            }
         }
         if env.monotonic_nanos().saturating_sub(ages_looked) >= AGE_LOOK_NANOS {
             ages_looked = env.monotonic_nanos();
