@@ -168,8 +168,11 @@ fn line(summary: &Summary) -> Vec<String> {
     ]
 }
 
-/// A rate, with separators so that it can be read at a glance.
+/// A rate, with separators so that it can be read at a glance; small ones with two digits behind the point.
 pub(super) fn count(number: f64) -> String {
+    if number > 0.0 && number < 10.0 {
+        return format!("{number:.2}");
+    }
     let digits = format!("{number:.0}");
     let mut text = String::new();
     for (position, digit) in digits.chars().enumerate() {
@@ -201,6 +204,7 @@ mod tests {
     #[test]
     fn numbers_are_readable() {
         assert_eq!(count(0.0), "0");
+        assert_eq!(count(0.25), "0.25");
         assert_eq!(count(999.4), "999");
         assert_eq!(count(1_234_567.0), "1,234,567");
         assert_eq!(duration(1.5), "1.50 \u{b5}s");
