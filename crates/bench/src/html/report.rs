@@ -207,13 +207,19 @@ impl TestKey {
         format!("{}, {}", self.short_label(), said.join(", "))
     }
 
-    /// The label with the fields in which it differs from one of `others`.
+    /// The label with the first fields that tell it from all of `others`.
     fn distinct_label(&self, others: &[&Self]) -> String {
         let fields = self.fields();
         let mut label = self.short_label();
+        let mut rivals: Vec<[String; 11]> = others
+            .iter()
+            .filter(|other| **other != self)
+            .map(|other| other.fields())
+            .collect();
         for (place, field) in fields.iter().enumerate() {
-            let differs = others.iter().any(|other| other.fields()[place] != *field);
-            if differs && !field.is_empty() {
+            let count = rivals.len();
+            rivals.retain(|other| other[place] == *field);
+            if rivals.len() < count && !field.is_empty() {
                 label.push_str(", ");
                 label.push_str(field);
             }
@@ -348,7 +354,7 @@ mod tests {
                 "fill",
                 "mixed (put)",
                 "mixed (get)",
-                "read (get), read, 8 threads",
+                "read (get), read",
                 "read (get), missing, 8 threads",
                 "read (get), missing, 1 thread",
                 "seek",

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     failed,
-    table::{count, duration},
+    table::{duration, rate},
 };
 use crate::{
     args::CompareArgs,
@@ -69,7 +69,7 @@ fn print(comparison: &Comparison, output: &mut Output) -> Result<()> {
         };
         let ratio = pair.difference(Metric::Throughput).map(Difference::ratio);
         let ([before, after], [p99_before, p99_after]) = (
-            shown(Metric::Throughput, count),
+            shown(Metric::Throughput, rate),
             shown(Metric::P99, duration),
         );
         table.add_row(vec![

@@ -151,7 +151,7 @@ fn line(summary: &Summary) -> Vec<String> {
             operation
         },
         row.engine.clone(),
-        count(row.ops_per_sec),
+        rate(row.ops_per_sec),
         spread,
         duration(row.p50_us),
         duration(row.p99_us),
@@ -168,8 +168,17 @@ fn line(summary: &Summary) -> Vec<String> {
     ]
 }
 
-/// A rate, with separators so that it can be read at a glance.
-pub(super) fn count(number: f64) -> String {
+/// A rate; slow ones with two digits behind the point.
+pub(super) fn rate(number: f64) -> String {
+    if number > 0.0 && number < 10.0 {
+        format!("{number:.2}")
+    } else {
+        count(number)
+    }
+}
+
+/// A number without digits behind the point, with separators so that it can be read at a glance.
+fn count(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();
     for (position, digit) in digits.chars().enumerate() {
@@ -201,6 +210,8 @@ mod tests {
     #[test]
     fn numbers_are_readable() {
         assert_eq!(count(0.0), "0");
+        assert_eq!(rate(0.25), "0.25");
+        assert_eq!(rate(12_345.0), "12,345");
         assert_eq!(count(999.4), "999");
         assert_eq!(count(1_234_567.0), "1,234,567");
         assert_eq!(duration(1.5), "1.50 \u{b5}s");

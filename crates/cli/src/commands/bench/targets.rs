@@ -2,7 +2,7 @@
 
 use kingtide_bench::suite::{Judgement, TargetLine, TargetMetric};
 
-use super::table::{count, duration};
+use super::table::{duration, rate};
 use crate::{commands::inspect::new_table, text::size};
 
 const MIB: f64 = (1 << 20) as f64;
@@ -80,7 +80,7 @@ fn number(metric: TargetMetric, value: f64) -> String {
         return "-".to_owned();
     }
     match metric {
-        TargetMetric::Throughput => count(value),
+        TargetMetric::Throughput => rate(value),
         TargetMetric::P99 => duration(value),
         TargetMetric::Memory | TargetMetric::Size | TargetMetric::SettledSize => {
             size((value * MIB) as u64)
