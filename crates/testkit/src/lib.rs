@@ -11,6 +11,7 @@
 //! | [`repair`] | what is whole in a damaged database is brought back, and what is not is told |
 //! | [`fuzz`] | any bytes are an error or harmless, in every decoder, and any calls answer as a map would |
 //! | [`real_data`] | real records survive an import that is killed half way |
+//! | [`fixtures`] | databases that older versions wrote open, and show what they held |
 //! | [`isolation`] | transactions see of each other what their levels say |
 //! | [`together`] | threads, the system's or a simulation's |
 //! | [`model`] | the naive model: an ordered map of versions |
@@ -20,6 +21,7 @@
 
 pub mod damage;
 pub mod dump;
+pub mod fixtures;
 pub mod fuzz;
 pub mod history;
 pub mod isolation;
