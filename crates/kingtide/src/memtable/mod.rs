@@ -11,6 +11,8 @@ use kingtide_env::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use crate::spill::SpilledList;
+
 pub(crate) use batch::{PlainOp, covered_places, surviving};
 
 /// Bytes of memtable for which its hash index has room for one entry; a memtable of smaller entries is sealed earlier.
@@ -53,6 +55,8 @@ pub(crate) struct Memory {
     span: Mutex<Option<LogSpan>>,
     /// Set when it is sealed.
     queued: OnceLock<Queued>,
+    /// The values that its entries point to and that are in no table yet.
+    pub(crate) spilled: SpilledList,
 }
 
 impl Memory {
@@ -64,6 +68,7 @@ impl Memory {
             tombstones: AtomicU64::new(0),
             span: Mutex::new(None),
             queued: OnceLock::new(),
+            spilled: SpilledList::default(),
         }
     }
 
@@ -76,6 +81,11 @@ impl Memory {
     pub(crate) fn note_queued(&self, queued: Queued) {
         // A memtable is sealed once.
         let _ = self.queued.set(queued);
+    }
+
+    /// Its flush is installed, or its family is dropped: no replay looks at its records.
+    pub(crate) fn unpin_spilled(&self) {
+        self.spilled.all().iter().for_each(|value| value.unpin());
     }
 
     /// Where its records lie; `None` while it is empty.
