@@ -2,7 +2,7 @@
 
 mod batch;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use kingtide_base::{KeyOrder, Lsn, SegmentId};
 use kingtide_collections::{ArenaPool, MemoryBudget, Memtable};
@@ -34,15 +34,6 @@ pub(crate) struct LogSpan {
     pub(crate) end: Lsn,
 }
 
-/// A sealed memtable's place in the queue of all families' flushes, as bytes of memtables that have gone to tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Queued {
-    /// What had gone there when it was sealed.
-    pub(crate) start: u64,
-    /// What will have, when everything sealed up to it has.
-    pub(crate) end: u64,
-}
-
 /// A memtable and its place in the log.
 pub(crate) struct Memory {
     /// The entries.
@@ -53,8 +44,6 @@ pub(crate) struct Memory {
     tombstones: AtomicU64,
     /// `None` while it is empty. Written under the commit lock.
     span: Mutex<Option<LogSpan>>,
-    /// Set when it is sealed.
-    queued: OnceLock<Queued>,
     /// The values that its entries point to and that are in no table yet.
     pub(crate) spilled: SpilledList,
 }
@@ -67,20 +56,8 @@ impl Memory {
             is_recycled,
             tombstones: AtomicU64::new(0),
             span: Mutex::new(None),
-            queued: OnceLock::new(),
             spilled: SpilledList::default(),
         }
-    }
-
-    /// Its place among the sealed memtables; `None` before it is sealed.
-    pub(crate) fn queued(&self) -> Option<Queued> {
-        self.queued.get().copied()
-    }
-
-    /// It was sealed.
-    pub(crate) fn note_queued(&self, queued: Queued) {
-        // A memtable is sealed once.
-        let _ = self.queued.set(queued);
     }
 
     /// Its flush is installed, or its family is dropped: no replay looks at its records.
