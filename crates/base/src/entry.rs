@@ -1,6 +1,6 @@
 //! One entry of a memtable or a table, borrowed, and the cursor through which all of them are walked.
 
-use crate::{EntryKind, FileId, SeqNo, StorageResult};
+use crate::{ByteReader, EntryKind, FileId, SeqNo, StorageResult, write_varint};
 
 /// Where a separated value lies in the value log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -13,6 +13,29 @@ pub struct ValuePointer {
     pub record_bytes: u32,
     /// The length of the value as the user wrote it, in bytes.
     pub value_bytes: u32,
+}
+
+impl ValuePointer {
+    /// Appends the pointer as tables, log and memtables hold it: four varints.
+    pub fn encode(&self, target: &mut Vec<u8>) {
+        write_varint(target, self.file.0);
+        write_varint(target, self.offset);
+        write_varint(target, self.record_bytes.into());
+        write_varint(target, self.value_bytes.into());
+    }
+
+    /// Reads back what [`ValuePointer::encode`] wrote; `None` when `bytes` are not one pointer and nothing else.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = ByteReader::new(bytes);
+        let pointer = Self {
+            file: FileId(reader.varint().ok()?),
+            offset: reader.varint().ok()?,
+            record_bytes: u32::try_from(reader.varint().ok()?).ok()?,
+            value_bytes: u32::try_from(reader.varint().ok()?).ok()?,
+        };
+        reader.is_empty().then_some(pointer)
+    }
 }
 
 /// The value of an entry: here, or in the value log. Tombstones have an empty inline value.

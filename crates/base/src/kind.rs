@@ -15,6 +15,9 @@ pub enum EntryKind {
     RangeDelete = 4,
     /// Reserved: an operand that a merge operator folds into the older value.
     Merge = 5,
+    /// Sets the key to a value that stands in a value file of its own already: in the log and in memtables, the value of
+    /// the entry is a pointer to it. Tables hold the same entry as a `Put` whose value is separated.
+    PutSpilled = 6,
 }
 
 impl EntryKind {
@@ -27,6 +30,7 @@ impl EntryKind {
             3 => Some(Self::SingleDelete),
             4 => Some(Self::RangeDelete),
             5 => Some(Self::Merge),
+            6 => Some(Self::PutSpilled),
             _ => None,
         }
     }

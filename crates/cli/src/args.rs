@@ -211,7 +211,11 @@ pub(crate) struct PutArgs {
     /// The key
     pub(crate) key: OsString,
     /// The value
-    pub(crate) value: OsString,
+    #[arg(required_unless_present = "value_file")]
+    pub(crate) value: Option<OsString>,
+    /// Take the value from this file, or - for standard input, piece by piece
+    #[arg(long, value_name = "FILE", conflicts_with = "value")]
+    pub(crate) value_file: Option<PathBuf>,
     /// Let the key expire after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = value_parser!(u32).range(1..))]
     pub(crate) ttl: Option<u32>,
@@ -229,6 +233,9 @@ pub(crate) struct GetArgs {
     /// Print the value's bytes as they are, without a line end
     #[arg(long, conflicts_with_all = ["hex", "json"])]
     pub(crate) raw: bool,
+    /// Write the value's bytes as they are to this file, which must not exist
+    #[arg(long, value_name = "FILE", conflicts_with = "raw")]
+    pub(crate) output: Option<PathBuf>,
     /// The key is, and the value is printed, in hexadecimal
     #[arg(long)]
     pub(crate) hex: bool,

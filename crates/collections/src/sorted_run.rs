@@ -426,7 +426,9 @@ fn drop_hidden(
 /// True for entries that older versions of their key are still needed beside.
 fn depends_on_older(entry: ArenaEntry<'_>) -> bool {
     match entry.kind {
-        EntryKind::Put | EntryKind::Delete | EntryKind::SingleDelete => false,
+        EntryKind::Put | EntryKind::PutSpilled | EntryKind::Delete | EntryKind::SingleDelete => {
+            false
+        }
         EntryKind::RangeDelete | EntryKind::Merge => true,
     }
 }

@@ -8,8 +8,8 @@ use kingtide_base::{ByteReader, Lsn, SegmentId, Truncated};
 use crate::FRAME_ALIGN;
 use crate::header::{BODY_BYTES, HEADER_BYTES, HeaderFault, decode_header, encode_header};
 
-/// The newest version of the log format that this build reads and writes.
-pub const SEGMENT_VERSION: u32 = 1;
+/// The newest version of the log format that this build reads, and the one it writes. Version 1 has no spilled puts.
+pub const SEGMENT_VERSION: u32 = 2;
 /// The length of one copy of the header in bytes.
 pub const SEGMENT_HEADER_BYTES: usize = HEADER_BYTES;
 /// Where the second copy of the header begins, in bytes from the start of the file: in another sector than the first.

@@ -7,10 +7,10 @@ use std::{env, fs, ops::Bound, path::PathBuf};
 use kingtide_base::{EntryKind, FamilyId, FileId, Lsn, SegmentId, SeqNo};
 use kingtide_format::{
     Edit, FrameHeader, FrameKind, HeaderFault, Lock, MANIFEST_HEADER_BYTES, ManifestHeader,
-    OldestTombstone, Op, SEGMENT_FRAMES_OFFSET, SEGMENT_HEADER_COPY_OFFSET, SegmentHeader,
-    TableMeta, ValueFileMeta, ValueFileUse, dump_manifest, dump_segment, encode_edits, push_frame,
-    write_lock, write_lock_section, write_op, write_prepare, write_prepared_commit,
-    write_prepared_rollback, write_section_header,
+    OldestTombstone, Op, SEGMENT_FRAMES_OFFSET, SEGMENT_HEADER_COPY_OFFSET, SEGMENT_VERSION,
+    SegmentHeader, TableMeta, ValueFileMeta, ValueFileUse, dump_manifest, dump_segment,
+    encode_edits, push_frame, write_lock, write_lock_section, write_op, write_prepare,
+    write_prepared_commit, write_prepared_rollback, write_section_header,
 };
 
 const SALT: u64 = 0x7469_6465_7469_6465;
@@ -312,16 +312,32 @@ fn a_manifest_is_what_it_was() {
 fn newer_golden_files_are_refused_as_newer() {
     for (name, bytes) in [("segment", segment()), ("manifest", manifest())] {
         let mut newer = bytes;
-        newer[4..8].copy_from_slice(&2_u32.to_le_bytes());
+        let version = if name == "segment" {
+            SEGMENT_VERSION + 1
+        } else {
+            2
+        };
+        newer[4..8].copy_from_slice(&version.to_le_bytes());
         let sum = kingtide_base::checksum(&newer[..56], 0);
         newer[56..64].copy_from_slice(&sum.to_le_bytes());
         let fault = match name {
             "segment" => SegmentHeader::decode(&newer).expect_err("newer"),
             _ => ManifestHeader::decode(&newer).expect_err("newer"),
         };
-        assert_eq!(fault, HeaderFault::NewerVersion(2));
+        assert_eq!(fault, HeaderFault::NewerVersion(version));
         assert!(dump_segment(&newer).starts_with("no segment: "));
     }
+}
+
+/// Goal: a segment that version 1 wrote is read as it was. Method: the golden file of then, which differs in its header only.
+#[test]
+fn segments_of_version_1_are_read() {
+    let old = fs::read(golden("segment-version-1.wal")).expect("the golden file");
+    let header = SegmentHeader::decode_either(&old).expect("an intact header");
+    assert_eq!(header, SegmentHeader::decode(&segment()).expect("the same"));
+    assert_eq!(old[4], 1);
+    let frames = SEGMENT_FRAMES_OFFSET as usize;
+    assert_eq!(old[frames..], segment()[frames..]);
 }
 
 /// Goal: the worked examples in docs/formats are true. Method: each run of hex between two `..` of a page must stand in

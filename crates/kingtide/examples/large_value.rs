@@ -1,14 +1,19 @@
 //! Shows what one large value takes of memory: a line for each stage of its life, with what the process holds then and the
-//! most that it held since the line before.
+//! most that it held since the line before. First the value goes through streams, of which nobody holds more than a piece,
+//! then it is put and got as a whole.
 //!
 //! ```text
 //! cargo run --release -p kingtide --example large_value -- [directory] [MiB]
 //! ```
 #![expect(clippy::print_stdout, reason = "an example shows what it found")]
 
-use std::{env, fs, path::PathBuf};
+use std::{
+    env, fs,
+    io::{self, Read, Write},
+    path::PathBuf,
+};
 
-use kingtide::{Db, FamilyOptions, Options};
+use kingtide::{ColumnFamily, Db, FamilyOptions, Options};
 
 /// What the process holds in memory and the most that it held since this was asked last, in MiB.
 fn resident() -> (u64, u64) {
@@ -29,6 +34,58 @@ fn show(stage: &str) {
     println!("{stage:<28}  {now:>8}  {most:>8}");
 }
 
+/// Bytes that do not compress.
+struct Noise(u64);
+
+impl Read for Noise {
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        for part in target.chunks_mut(8) {
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            part.copy_from_slice(&(self.0 ^ (self.0 >> 29)).to_le_bytes()[..part.len()]);
+        }
+        Ok(target.len())
+    }
+}
+
+/// Adds up what is written to it.
+#[derive(Default)]
+struct Sum {
+    bytes: usize,
+    sum: u64,
+}
+
+impl Write for Sum {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        self.bytes += piece.len();
+        let add = |sum: u64, byte: &u8| sum.wrapping_mul(31) + u64::from(*byte);
+        self.sum = piece.iter().fold(self.sum, add);
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The value through streams.
+fn stream(db: &Db, family: &ColumnFamily, bytes: usize) -> kingtide::Result<()> {
+    db.put_from(family, b"streamed", &mut Noise(1).take(bytes as u64))?;
+    show("put_from");
+    let mut found = Sum::default();
+    db.get_to(family, b"streamed", &mut found)?;
+    show("get_to");
+    db.flush(family)?;
+    show("flush");
+    let mut again = Sum::default();
+    db.get_to(family, b"streamed", &mut again)?;
+    assert_eq!((found.bytes, found.sum), (bytes, again.sum));
+    show("get_to");
+    db.delete(family, b"streamed")
+}
+
 fn main() -> kingtide::Result<()> {
     let mut arguments = env::args().skip(1);
     let parent = arguments.next().map_or_else(env::temp_dir, PathBuf::from);
@@ -39,14 +96,10 @@ fn main() -> kingtide::Result<()> {
     let family = db.open_family("values", FamilyOptions::default())?;
     println!("stage                         MiB now  MiB most");
     show("open");
-    let mut state = 1_u64;
+    stream(&db, &family, bytes)?;
     let mut value = vec![0_u8; bytes];
-    for part in value.chunks_mut(8) {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        part.copy_from_slice(&(state ^ (state >> 29)).to_le_bytes()[..part.len()]);
-    }
+    // It never fails, and always fills what it is given.
+    let _ = Noise(1).read(&mut value);
     show("the caller's value");
     db.put(&family, b"large", &value)?;
     show("put");

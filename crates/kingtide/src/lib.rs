@@ -87,6 +87,7 @@ mod output;
 mod read;
 mod repair;
 mod snapshot;
+mod spill;
 mod stats;
 mod txn;
 mod version;

@@ -122,6 +122,11 @@ pub struct Options {
     /// Bytes that one transaction may hold: its writes, and at the levels that remember reads these as well. What would
     /// go beyond is refused as `MemoryLimit`. 0 means the most that there may be, 3 GiB. Default: 0.
     pub transaction_bytes_max: usize,
+    /// Values of so many bytes or more are written to a value file of their own when they are put, piece by piece, if their
+    /// family has a value log ([`FamilyOptions::value_threshold_bytes`], which counts as well if it is larger): they pass
+    /// neither through the memory of the transaction and of the memtable nor through the log, and are written once. Such a put
+    /// syncs the file, and its commit the manifest, in every sync mode. 0 means never. Default: 4 MiB.
+    pub spill_bytes_min: usize,
     /// Orders of keys that families of this database use, besides the built-in ones. Must hold every order that an
     /// existing family names, unless `defer_missing_comparators` is set.
     pub comparators: Vec<ComparatorRef>,
@@ -156,6 +161,7 @@ impl Default for Options {
             write_wait_max: Duration::from_secs(60),
             finish_compactions_on_close: false,
             transaction_bytes_max: 0,
+            spill_bytes_min: 4 << 20,
             comparators: Vec::new(),
             defer_missing_comparators: false,
             listener: None,
@@ -184,6 +190,7 @@ impl fmt::Debug for Options {
                 &self.finish_compactions_on_close,
             )
             .field("transaction_bytes_max", &self.transaction_bytes_max)
+            .field("spill_bytes_min", &self.spill_bytes_min)
             .field("comparators", &comparators)
             .field("defer_missing_comparators", &self.defer_missing_comparators)
             .field("log", &self.log)

@@ -168,6 +168,7 @@ fn open(random: &mut Random, env: BatonEnv, notes: Arc<Mutex<Notes>>) -> Checked
         open_tables_max: *random.pick(&[0, 2, 256]),
         flush_threads: random.between(1, 2),
         compaction_threads: random.between(1, 2),
+        spill_bytes_min: *random.pick(&[0, 300, 2000]),
         comparators: order::registered(),
         env: Some(Arc::new(env)),
         ..Options::default()

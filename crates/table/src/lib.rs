@@ -31,6 +31,7 @@ mod table;
 mod table_cache;
 mod value;
 mod value_ahead;
+mod value_chunks;
 mod value_log;
 mod verify;
 
@@ -47,6 +48,7 @@ pub use table::Table;
 pub use table_cache::{OpenTables, TableCache};
 pub use value::{BlockValue, TableEntry, TableValue};
 pub use value_ahead::ValueReadAhead;
+pub use value_chunks::SpilledValueWriter;
 pub use value_log::{ValueFiles, ValueLogBuilder, read_value_file_meta};
 
 #[cfg(test)]

@@ -97,6 +97,14 @@ impl Output {
         Ok(())
     }
 
+    /// Writes `bytes` over what was written at `offset`, which the buffer holds no more.
+    pub fn overwrite(&mut self, bytes: &[u8], offset: u64) -> StorageResult<()> {
+        debug_assert!(offset + bytes.len() as u64 <= self.written);
+        self.file
+            .write_at(bytes, offset)
+            .map_err(|error| StorageError::io(&self.name, "write", error))
+    }
+
     /// Writes the buffer out and makes the file durable; its length in bytes.
     pub fn sync(&mut self) -> StorageResult<u64> {
         if planted::is(Bug::TableNotSynced) {

@@ -15,8 +15,8 @@ use kingtide_env::{Directory, File, OpenMode};
 use kingtide_format::block::{BlockFault, BlockPlace};
 use kingtide_format::klog::FOOTER_READ_BYTES;
 use kingtide_format::vlog::{
-    RECORD_HEADER_BYTES, RecordHeader, VLOG_FOOTER_BYTES, VLOG_HEADER_BYTES, VLOG_VERSION,
-    VlogFooter, decode_vlog_header, encode_record, encode_vlog_header, open_record,
+    CHUNK_HEADS_BYTES_MAX, RECORD_HEADER_BYTES, RecordHeader, VLOG_FOOTER_BYTES, VLOG_HEADER_BYTES,
+    VLOG_VERSION, VlogFooter, decode_vlog_header, encode_record, encode_vlog_header, open_record,
     peek_record_bytes,
 };
 use kingtide_format::{CodecId, ValueFileMeta};
@@ -27,9 +27,11 @@ use crate::names::{damaged, vlog_name, vlog_path};
 use crate::output::Output;
 use crate::sections::{read_range, tail_error};
 use crate::value_ahead::fill;
+use crate::value_chunks::{is_chunked, read_chunks, read_whole};
 
-/// The longest record, in bytes: a value that does not compress.
-const RECORD_BYTES_MAX: u64 = (VALUE_BYTES_MAX + RECORD_HEADER_BYTES) as u64;
+/// The longest record, in bytes: a value that does not compress, in chunks.
+const RECORD_BYTES_MAX: u64 =
+    (VALUE_BYTES_MAX + RECORD_HEADER_BYTES + CHUNK_HEADS_BYTES_MAX) as u64;
 
 /// Writes one value file. Dropping it without [`ValueLogBuilder::finish`] leaves an incomplete file to be removed.
 #[derive(Debug)]
@@ -178,11 +180,51 @@ impl ValueFiles {
             .filter(|_| length <= RECORD_BYTES_MAX)
             .ok_or_else(|| StorageError::malformed(&**name, start, "impossible value pointer"))?;
         if length >= LONG_VALUE_BYTES as u64 {
-            let (header, value) = read_long((&*value_file.file, name), pointer)?;
+            let file = (&*value_file.file, name.as_str());
+            if is_chunked(file, pointer)? {
+                return read_whole(file, pointer, &mut |header| belongs(header, pointer, key));
+            }
+            let (header, value) = read_long(file, pointer)?;
             return belongs(&header, pointer, key).map(|()| value);
         }
         let bytes = read_range(&*value_file.file, name, start, end)?;
         self.open_value(&bytes, pointer, key)
+    }
+
+    /// The value in chunks that `pointer` leads to, whatever key it was appended for.
+    ///
+    /// # Errors
+    /// As [`ValueFiles::read`].
+    pub fn read_of_any_key(&self, pointer: &ValuePointer) -> StorageResult<Vec<u8>> {
+        let value_file = self.open(pointer.file)?;
+        let file = (&*value_file.file, value_file.name.as_str());
+        read_whole(file, pointer, &mut |_| Ok(()))
+    }
+
+    /// Hands the value that `pointer` leads to and that was appended for `key` to `sink`, piece by piece. Of a value in
+    /// chunks no more than one is in memory at a time, and every piece is verified before it is handed out; any other
+    /// value is one piece.
+    ///
+    /// # Errors
+    /// As [`ValueFiles::read`], and what `sink` answers, at once; what was handed out before stays handed out.
+    pub fn stream(
+        &self,
+        pointer: &ValuePointer,
+        key: &[u8],
+        sink: &mut dyn FnMut(&[u8]) -> StorageResult<()>,
+    ) -> StorageResult<()> {
+        let value_file = self.open(pointer.file)?;
+        let file = (&*value_file.file, value_file.name.as_str());
+        if !is_chunked(file, pointer)? {
+            return sink(&self.read(pointer, key)?);
+        }
+        read_chunks(
+            file,
+            pointer,
+            &mut |header| belongs(header, pointer, key),
+            sink,
+        )
+        .map(|_| ())
     }
 
     /// The value in `record`, which is what lies where `pointer` leads.
@@ -295,6 +337,10 @@ impl ValueFiles {
                 record_bytes,
                 value_bytes: 0,
             };
+            if is_chunked((file, name), &pointer)? {
+                let checked = read_chunks((file, name), &pointer, &mut |_| Ok(()), &mut |_| Ok(()));
+                return checked.map(|_| ());
+            }
             return read_long((file, name), &pointer).map(|_| ());
         }
         let bytes = read_range(file, name, offset, end)?;

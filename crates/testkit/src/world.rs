@@ -10,6 +10,9 @@ use crate::{model::ClockSpan, order};
 /// Where test databases live in the world in memory.
 pub const DATABASE: &str = "/db";
 
+/// Values of so many bytes go to files of their own, where they are kept out of tables.
+pub const SPILL_BYTES_MIN: usize = 1500;
+
 /// What the disk may hold after a power cut; every proof looks at all of them.
 pub const IMAGES: [CrashImage; 4] = [
     CrashImage::NothingUnsynced,
@@ -24,6 +27,7 @@ pub fn options(env: &MemoryEnv) -> Options {
     Options {
         env: Some(seen_by_threads(Arc::new(env.clone()))),
         comparators: order::registered(),
+        spill_bytes_min: SPILL_BYTES_MIN,
         ..Options::default()
     }
 }

@@ -90,7 +90,7 @@ pub const MODULE_ROOT: &str = "crates/kingtide/src/";
 
 /// The modules of the engine, one line per layer, top to bottom: a module names modules of its own line or above.
 pub const MODULE_LAYERS: &[&[&str]] = &[
-    &["error", "events", "options", "budget"],
+    &["error", "events", "options", "budget", "spill"],
     &["wal", "memtable", "version", "manifest"],
     &["family"],
     &["snapshot", "read", "files"],

@@ -1,8 +1,13 @@
 //! `put`, `get` and `delete`.
 
-use std::ffi::OsString;
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io::{self, Cursor, Read},
+    path::Path,
+};
 
-use kingtide::{ColumnFamily, FamilyOptions, Transaction};
+use kingtide::{ColumnFamily, Db, FamilyOptions, Transaction};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -15,20 +20,63 @@ use crate::{
 
 pub(super) fn put(args: &PutArgs, global: &Global) -> Result<()> {
     let key = argument_bytes(&args.key, args.hex)?;
-    let value = argument_bytes(&args.value, args.hex)?;
+    let mut source = source_of(args)?;
     let db = open_for_writing(&args.at.directory, true)?;
     let family = db.open_family(global.family_name(), FamilyOptions::default())?;
-    match args.ttl {
-        None => db.put(&family, &key, &value)?,
-        Some(seconds) => db.put_expiring(&family, &key, &value, expiry_in(seconds))?,
-    }
+    let expires_at = args.ttl.map_or(0, expiry_in);
+    let mut transaction = db.begin()?;
+    transaction.put_from_expiring(&family, &key, &mut source, expires_at)?;
+    transaction.commit()?;
+    drop(transaction);
     Ok(db.close()?)
+}
+
+/// What yields the value.
+fn source_of(args: &PutArgs) -> Result<Box<dyn Read>> {
+    if let Some(value) = &args.value {
+        let value = argument_bytes(value, args.hex)?;
+        return Ok(Box::new(Cursor::new(value)));
+    }
+    match &args.value_file {
+        // The parser lets no command through that has neither.
+        None => Ok(Box::new(io::empty())),
+        Some(path) if path == Path::new("-") => Ok(Box::new(io::stdin().lock())),
+        Some(path) => {
+            let opened = File::open(path);
+            let file =
+                opened.map_err(|error| Failure::Io(format!("open {}", path.display()), error))?;
+            Ok(Box::new(file))
+        }
+    }
+}
+
+/// Writes the value of `key` to the new file `path`. A file that is not complete is removed.
+fn get_to_file(db: &Db, family: &ColumnFamily, key: &[u8], path: &Path) -> Result<()> {
+    let failed = |error| Failure::Io(format!("write {}", path.display()), error);
+    if !db.contains(family, key)? {
+        return Err(Failure::KeyMissing);
+    }
+    let mut file = File::create_new(path).map_err(failed)?;
+    let written = db.get_to(family, key, &mut file);
+    let done = match written {
+        Ok(Some(_)) => file.sync_all().map_err(failed),
+        Ok(None) => Err(Failure::KeyMissing),
+        Err(error) => Err(error.into()),
+    };
+    if done.is_err() {
+        // Best effort: what stays is an incomplete copy, and the command says that it failed.
+        let _ = fs::remove_file(path);
+    }
+    done
 }
 
 pub(super) fn get(args: &GetArgs, global: &Global, output: &mut Output) -> Result<()> {
     let key = argument_bytes(&args.key, args.hex)?;
     let db = open_for_reading(&args.at.directory)?;
     let family = db.family(global.family_name())?;
+    if let Some(path) = &args.output {
+        return get_to_file(&db, &family, &key, path);
+    }
     let value = db.get(&family, &key)?;
     if args.raw {
         let value = value.ok_or(Failure::KeyMissing)?;

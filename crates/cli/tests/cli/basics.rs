@@ -28,6 +28,39 @@ fn a_value_is_read_back_until_it_is_deleted() {
 }
 
 #[test]
+fn long_values_come_from_files_and_go_to_files() {
+    let place = Place::new();
+    let db = place.db();
+    let (source, copy) = (format!("{db}.source"), format!("{db}.copy"));
+    let value: Vec<u8> = (0..5_000_000_u32).map(|at| (at >> 3) as u8).collect();
+    std::fs::write(&source, &value).expect("room");
+    run_well(&["put", &db, "film", "--value-file", &source]);
+    run_well(&["get", &db, "film", "--output", &copy]);
+    assert!(std::fs::read(&copy).expect("it was written") == value);
+    run_badly(&["get", &db, "film", "--output", &copy], "exists");
+    let ran = run_with_input(&["put", &db, "short", "--value-file", "-"], b"piped");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(run_well(&["get", &db, "short"]).text(), "piped\n");
+    let missing = run(&["get", &db, "nothing", "--output", &format!("{copy}.2")]);
+    assert_eq!(missing.code, 1, "{missing:?}");
+    run_badly(&["put", &db, "k"], "required");
+    run_badly(
+        &["put", &db, "k", "v", "--value-file", &source],
+        "cannot be used",
+    );
+    run_badly(
+        &[
+            "put",
+            &db,
+            "k",
+            "--value-file",
+            &copy.replace("copy", "none"),
+        ],
+        "cannot open",
+    );
+}
+
+#[test]
 fn ranges_and_prefixes_are_deleted_at_once() {
     let place = Place::new();
     let db = place.db();

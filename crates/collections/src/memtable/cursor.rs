@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kingtide_base::{Cursor, EntryKind, SeqNo, StorageResult, ValueRef};
+use kingtide_base::{
+    Cursor, EntryKind, SeqNo, StorageError, StorageResult, ValuePointer, ValueRef,
+};
 
 use crate::{
     arena::{ArenaEntry, EntryOffset},
@@ -198,7 +200,11 @@ impl<W: Walk> Cursor for SourceCursor<W> {
     }
 
     fn kind(&self) -> EntryKind {
-        self.entry().map_or(EntryKind::Delete, |entry| entry.kind)
+        // What was put with its value elsewhere is, to whoever walks, a put whose value is separated.
+        match self.entry().map_or(EntryKind::Delete, |entry| entry.kind) {
+            EntryKind::PutSpilled => EntryKind::Put,
+            kind => kind,
+        }
     }
 
     fn expires_at(&self) -> i64 {
@@ -206,8 +212,14 @@ impl<W: Walk> Cursor for SourceCursor<W> {
     }
 
     fn value(&mut self) -> StorageResult<ValueRef<'_>> {
-        Ok(ValueRef::Inline(
-            self.entry().map_or(&[][..], |entry| entry.value),
-        ))
+        match self.entry() {
+            Some(entry) if entry.kind == EntryKind::PutSpilled => {
+                let pointer = ValuePointer::decode(entry.value).ok_or_else(|| {
+                    StorageError::malformed("memtable", 0, "malformed value pointer")
+                })?;
+                Ok(ValueRef::Separated(pointer))
+            }
+            entry => Ok(ValueRef::Inline(entry.map_or(&[][..], |entry| entry.value))),
+        }
     }
 }

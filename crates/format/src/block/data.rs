@@ -73,7 +73,11 @@ impl DataBlock {
             columns.values_raw_bytes,
             "value ends",
         )?;
-        let known = |byte: u8| EntryKind::from_byte(byte & !SEPARATED_BIT).is_some();
+        let known = |byte: u8| match EntryKind::from_byte(byte & !SEPARATED_BIT) {
+            // Tables say of a value where it is by a bit of its own.
+            None | Some(EntryKind::PutSpilled) => false,
+            Some(_) => true,
+        };
         let kinds_known = if columns.kind == 0 {
             let start = columns.kinds as usize;
             self.bytes[start..start + columns.entries as usize]

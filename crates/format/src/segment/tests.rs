@@ -61,7 +61,7 @@ fn one_whole_copy_of_the_header_is_enough() {
     let whole = SEGMENT.encode();
     let mut damaged = whole;
     damaged[9] ^= 1;
-    let newer = encode_header(SEGMENT_MAGIC, 2, &[9; BODY_BYTES]);
+    let newer = encode_header(SEGMENT_MAGIC, SEGMENT_VERSION + 1, &[9; BODY_BYTES]);
     let either = |first: &[u8], second: &[u8]| SegmentHeader::decode_either(&file(first, second));
     assert_eq!(either(&whole, &whole), Ok(SEGMENT));
     assert_eq!(either(&whole, &damaged), Ok(SEGMENT));
@@ -72,7 +72,7 @@ fn one_whole_copy_of_the_header_is_enough() {
         either(&damaged, &[]),
         Err(HeaderFault::Checksum { .. })
     ));
-    let refused = Err(HeaderFault::NewerVersion(2));
+    let refused = Err(HeaderFault::NewerVersion(SEGMENT_VERSION + 1));
     assert_eq!(either(&newer, &whole), refused);
     assert_eq!(either(&damaged, &newer), refused);
     assert_eq!(SegmentHeader::decode_either(&whole), Ok(SEGMENT));
@@ -92,7 +92,7 @@ fn one_kind_of_file_is_not_taken_for_another() {
 
 #[test]
 fn newer_versions_are_refused_by_name() {
-    for version in [2, 3, u32::MAX] {
+    for version in [SEGMENT_VERSION + 1, 4, u32::MAX] {
         let newer = Err(HeaderFault::NewerVersion(version));
         let bytes = encode_header(SEGMENT_MAGIC, version, &[9; BODY_BYTES]);
         assert_eq!(SegmentHeader::decode(&bytes), newer);

@@ -3,12 +3,15 @@
 use kingtide_base::limits::VALUE_BYTES_MAX;
 use kingtide_base::{ByteReader, ChecksumParts, FileId, Truncated, checksum, checksum_mix};
 
+use super::chunks::{CHUNKED, CHUNKED_CODEC, open_chunked};
 use crate::CodecId;
 use crate::block::{BlockFault, BlockPlace, compress_if_smaller, decompress};
 use crate::klog::{Tail, TailFault, open_tail, seal_tail};
 
-/// The newest version of vlog files that this build reads, and the one it writes.
-pub const VLOG_VERSION: u32 = 1;
+/// The newest version of vlog files that this build reads, and the one it writes for values in chunks.
+pub const VLOG_VERSION: u32 = 2;
+/// The version that this build writes for files without values in chunks.
+pub const VLOG_VERSION_PLAIN: u32 = 1;
 /// The length of the file header in bytes: the offset of the first record.
 pub const VLOG_HEADER_BYTES: usize = 32;
 /// The length of a record's header in bytes.
@@ -19,12 +22,18 @@ const VLOG_MAGIC: [u8; 8] = *b"KTVLOG\r\n";
 
 const _: () = assert!(VALUE_BYTES_MAX + RECORD_HEADER_BYTES < u32::MAX as usize);
 
-/// The first bytes of the value file `file`.
+/// The first bytes of the value file `file` without values in chunks.
 #[must_use]
 pub fn encode_vlog_header(file: FileId) -> [u8; VLOG_HEADER_BYTES] {
+    encode_vlog_header_of(file, VLOG_VERSION_PLAIN)
+}
+
+/// The first bytes of the value file `file` of `version`.
+#[must_use]
+pub fn encode_vlog_header_of(file: FileId, version: u32) -> [u8; VLOG_HEADER_BYTES] {
     let mut target = [0; VLOG_HEADER_BYTES];
     target[..8].copy_from_slice(&VLOG_MAGIC);
-    target[8..12].copy_from_slice(&VLOG_VERSION.to_le_bytes());
+    target[8..12].copy_from_slice(&version.to_le_bytes());
     target[16..24].copy_from_slice(&file.0.to_le_bytes());
     let sum = checksum(&target[..24], checksum_mix(file.0, 0));
     target[24..].copy_from_slice(&sum.to_le_bytes());
@@ -62,7 +71,7 @@ pub fn decode_vlog_header(bytes: &[u8], file: FileId) -> Result<(), TailFault> {
     if version > VLOG_VERSION {
         return Err(TailFault::Newer(version));
     }
-    if version != VLOG_VERSION || reserved != 0 || id != file.0 {
+    if version == 0 || reserved != 0 || id != file.0 {
         return Err(BlockFault::malformed("fields of the file header").into());
     }
     Ok(())
@@ -79,8 +88,19 @@ pub struct RecordHeader {
     pub stored_bytes: u32,
     /// The length of the value in bytes.
     pub raw_bytes: u32,
-    /// How the value is compressed.
+    /// How the value is compressed; of a value in chunks nothing is said.
     pub codec: CodecId,
+    /// True when the value is in chunks.
+    pub is_chunked: bool,
+}
+
+/// The codec of a record and whether it is in chunks, from their number.
+fn codec_of(byte: u8) -> Result<(CodecId, bool), BlockFault> {
+    if byte == CHUNKED {
+        return Ok((CHUNKED_CODEC, true));
+    }
+    let codec = CodecId::from_byte(byte).ok_or(BlockFault::malformed("unknown codec"))?;
+    Ok((codec, false))
 }
 
 /// Appends the record of `value` to `target`, compressed when that pays; the length of the record in bytes.
@@ -147,12 +167,14 @@ pub fn peek_record(header: &[u8]) -> Result<RecordHeader, BlockFault> {
     };
     let (checksum, key_hash, stored_bytes, raw_bytes, codec) =
         read().map_err(|Truncated| BlockFault::malformed("record header"))?;
+    let (codec, is_chunked) = codec_of(codec)?;
     Ok(RecordHeader {
         checksum,
         key_hash,
         stored_bytes,
         raw_bytes,
-        codec: CodecId::from_byte(codec).ok_or(BlockFault::malformed("unknown codec"))?,
+        codec,
+        is_chunked,
     })
 }
 
@@ -201,6 +223,18 @@ pub fn open_record(
     place: BlockPlace,
     target: &mut Vec<u8>,
 ) -> Result<RecordHeader, BlockFault> {
+    match bytes.get(RECORD_HEADER_BYTES - 1) {
+        Some(&CHUNKED) => open_chunked(bytes, place, target),
+        _ => open_plain_record(bytes, place, target),
+    }
+}
+
+/// As [`open_record`], for a record that is not in chunks.
+pub(super) fn open_plain_record(
+    bytes: &[u8],
+    place: BlockPlace,
+    target: &mut Vec<u8>,
+) -> Result<RecordHeader, BlockFault> {
     let Some((head, stored)) = bytes.split_at_checked(RECORD_HEADER_BYTES) else {
         return Err(BlockFault::malformed("record shorter than its header"));
     };
@@ -238,6 +272,7 @@ pub fn open_record(
         stored_bytes,
         raw_bytes,
         codec,
+        is_chunked: false,
     })
 }
 
@@ -256,13 +291,19 @@ impl VlogFooter {
         footer_bytes: VLOG_FOOTER_BYTES,
     };
 
-    /// The footer of `file`, to be written at `offset`, and its checksum.
+    /// The footer of `file`, which has no values in chunks, to be written at `offset`, and its checksum.
     #[must_use]
     pub fn encode(&self, file: FileId, offset: u64) -> (Vec<u8>, u64) {
+        self.encode_of(VLOG_VERSION_PLAIN, file, offset)
+    }
+
+    /// As [`VlogFooter::encode`], for a file of `version`.
+    #[must_use]
+    pub fn encode_of(&self, version: u32, file: FileId, offset: u64) -> (Vec<u8>, u64) {
         let mut target = Vec::with_capacity(VLOG_FOOTER_BYTES);
         target.extend_from_slice(&self.records.to_le_bytes());
         target.extend_from_slice(&offset.to_le_bytes());
-        let sum = seal_tail(&mut target, (&Self::TAIL, Self::TAIL.version), file, offset);
+        let sum = seal_tail(&mut target, (&Self::TAIL, version), file, offset);
         (target, sum)
     }
 

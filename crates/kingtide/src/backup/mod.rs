@@ -88,9 +88,9 @@ pub(crate) fn run(
         ..BackupReport::default()
     };
     let tables = tables_of(&point);
-    let values = values_of(&point.state);
+    let mut values = values_of(&point.state);
     let bytes = tables.values().map(|table| table.meta.file_bytes);
-    let bytes = bytes
+    let bytes: u64 = bytes
         .chain(values.values().map(|meta| meta.file_bytes))
         .sum();
     if method == Method::Copy {
@@ -108,6 +108,9 @@ pub(crate) fn run(
         engine.files.next_id(),
     );
     let outputs = write_memories(engine, &files, &mut point)?;
+    let spilled = spilled_of(&point.state, &outputs);
+    let bytes: u64 = bytes + spilled.values().map(|meta| meta.file_bytes).sum::<u64>();
+    values.extend(spilled);
     for output in &outputs {
         report.files_written += (output.tables.len() + output.value_files.len()) as u64;
         report.bytes += output.bytes();
@@ -172,6 +175,17 @@ fn values_of(state: &ManifestState) -> BTreeMap<FileId, ValueFileMeta> {
     used.map(|(id, file)| (*id, file.meta)).collect()
 }
 
+/// The value files of spilled values that the tables of the copy point to and no table of the source.
+fn spilled_of(state: &ManifestState, outputs: &[Output]) -> BTreeMap<FileId, ValueFileMeta> {
+    let tables = outputs.iter().flat_map(|output| &output.tables);
+    let uses = tables.flat_map(|table| &table.value_files);
+    let unused = uses.filter_map(|used| {
+        let file = state.value_files().get(&used.file)?;
+        (file.tables == 0).then_some((used.file, file.meta))
+    });
+    unused.collect()
+}
+
 /// Refuses early what cannot fit; the system decides in the end.
 fn check_space(target: &dyn Directory, bytes: u64) -> Result<()> {
     match target.available_bytes() {
@@ -188,6 +202,12 @@ fn write_memories(engine: &Engine, files: &Files, point: &mut Point) -> Result<V
     let mut outputs = Vec::with_capacity(point.families.len());
     for pinned in &mut point.families {
         outputs.push(write_memory(engine, files, pinned, point.sequence)?);
+        // The files that these point to are still to be copied.
+        let spilled = pinned
+            .memories
+            .iter()
+            .flat_map(|memory| memory.spilled.all());
+        pinned.spilled = spilled.collect();
         pinned.memories.clear();
     }
     Ok(outputs)
@@ -246,7 +266,8 @@ fn state_of(point: &Point, outputs: &[Output], next_file: FileId) -> Result<Mani
         Edit::LogDurable(point.log_position),
     ];
     let unused = point.state.value_files().iter();
-    let unused = unused.filter(|(_, file)| file.tables == 0);
+    let spilled = spilled_of(&point.state, outputs);
+    let unused = unused.filter(|(id, file)| file.tables == 0 && !spilled.contains_key(id));
     edits.extend(unused.map(|(id, _)| Edit::RemoveValueFile(*id)));
     for (pinned, output) in point.families.iter().zip(outputs) {
         let family = pinned.family.id;

@@ -15,6 +15,7 @@ use crate::{
     family::{Family, SuperVersion},
     manifest::ManifestState,
     memtable::Memory,
+    spill::Spilled,
     version::Version,
 };
 
@@ -41,6 +42,8 @@ pub(super) struct Pinned {
     pub(super) deferred: Vec<(u8, Arc<TableMeta>)>,
     /// The memtables, newest first; let go once they are written.
     pub(super) memories: Vec<Arc<Memory>>,
+    /// What entries of these point to; kept on disk as long as this is held.
+    pub(super) spilled: Vec<Arc<Spilled>>,
 }
 
 /// Takes the moment. Commits wait for as long as it takes to copy one pointer a family.
@@ -90,5 +93,6 @@ fn pin(family: Arc<Family>, view: &SuperVersion) -> Pinned {
         family,
         version: Arc::clone(&view.version),
         memories: view.memories().cloned().collect(),
+        spilled: Vec::new(),
     }
 }

@@ -225,7 +225,9 @@ impl VersionFilter {
         self.turn_to(key);
         let is_tombstone = match kind {
             // Range deletes are no entries of a key; what a damaged table holds is not made worse.
-            EntryKind::RangeDelete | EntryKind::Merge => return Decision::Keep,
+            EntryKind::RangeDelete | EntryKind::Merge | EntryKind::PutSpilled => {
+                return Decision::Keep;
+            }
             EntryKind::Delete | EntryKind::SingleDelete => true,
             EntryKind::Put => false,
         };

@@ -117,6 +117,7 @@ pub(super) fn drop_family(engine: &Engine, name: &str) -> Result<()> {
     };
     drop(manifest);
     *engine.dropped_totals.lock() += family.counters.totals();
+    gone.memories().for_each(|memory| memory.unpin_spilled());
     for _ in &gone.sealed {
         engine.pipeline.stall.subtract();
     }

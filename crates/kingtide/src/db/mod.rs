@@ -60,7 +60,7 @@ use crate::{
     options::{FamilyOptions, IterOptions, Options, TransactionOptions},
     read::{Iter, Value},
     stats::{FamilyStats, Stats},
-    txn::{NoteRuns, Transaction, acquire, find_at, get_at, iter_at},
+    txn::{NoteRuns, Transaction, acquire, find_at, get_at, get_to_at, iter_at},
 };
 
 /// An open database. Clones are further handles to the same one; all of them are used freely from any thread.
@@ -299,6 +299,53 @@ impl Db {
     pub fn get(&self, family: &ColumnFamily, key: &[u8]) -> Result<Option<Value>> {
         self.engine().check_open()?;
         get_at(self.engine(), &family.family, key, None)
+    }
+
+    /// Sets `key` to what `source` yields to its end, as a transaction of its own; how many bytes that is. See
+    /// [`Transaction::put_from`].
+    ///
+    /// # Errors
+    /// As [`Transaction::put_from`] and [`Transaction::commit`].
+    pub fn put_from(
+        &self,
+        family: &ColumnFamily,
+        key: &[u8],
+        source: &mut dyn std::io::Read,
+    ) -> Result<u64> {
+        let mut transaction = self.begin()?;
+        let bytes = transaction.put_from(family, key, source)?;
+        transaction.commit().map(|_| bytes)
+    }
+
+    /// Writes the newest committed value of `key` to `sink`: how many bytes that is, or `None` when there is none. See
+    /// [`Transaction::get_to`].
+    ///
+    /// ```
+    /// # fn main() -> kingtide::Result<()> {
+    /// # let directory = tempfile::tempdir().expect("a temporary directory");
+    /// # use kingtide::{Db, FamilyOptions, Options};
+    /// use std::io::Read;
+    ///
+    /// let db = Db::open(directory.path(), Options::default())?;
+    /// let films = db.open_family("films", FamilyOptions::default())?;
+    /// db.put_from(&films, b"first", &mut std::io::repeat(b'x').take(20 << 20))?;
+    /// let mut copy = std::io::sink(); // a file, a socket
+    /// assert_eq!(db.get_to(&films, b"first", &mut copy)?, Some(20 << 20));
+    /// assert_eq!(db.get_to(&films, b"second", &mut copy)?, None);
+    /// # db.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::get`], and `Io` when `sink` fails. What was written before stays written: it is a beginning of the value.
+    pub fn get_to(
+        &self,
+        family: &ColumnFamily,
+        key: &[u8],
+        sink: &mut dyn std::io::Write,
+    ) -> Result<Option<u64>> {
+        self.engine().check_open()?;
+        get_to_at(self.engine(), &family.family, key, None, sink)
     }
 
     /// The values of `keys`, in their order, all read at one point in time.

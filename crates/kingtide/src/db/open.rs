@@ -87,6 +87,8 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
     let now = (place.env.unix_micros() / 1_000_000) as i64;
     let mut recovery = Recovery::new(&files, &memtables, options.read_only, now);
     recovery.next_family = state.next_family_id();
+    let values = state.value_files().iter();
+    recovery.value_files = values.map(|(file, values)| (*file, values.meta)).collect();
     let replayed = replay(&place, &state, recovery, families)?;
     let last = last_sequence(&state, replayed.end.sequence);
     let log = match options.read_only {
@@ -110,6 +112,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
         prepared: PreparedNames::new(&prepared, ended),
     }));
     prepared.iter().for_each(|one| one.count_in(&files.budget));
+    hold_spilled(&files, &state, &prepared);
     let events = start_events(&place, &options)?;
     files.tell(&events);
     pipeline.tell(&events);
@@ -145,6 +148,17 @@ fn open_files(
         FilesMemory::of(&plan, budget),
         unused_file_id(place, state)?,
     )))
+}
+
+/// Holds the spilled values of transactions that are still prepared. That the manifest names them was checked.
+fn hold_spilled(files: &Arc<Files>, state: &ManifestState, prepared: &[Arc<Prepared>]) {
+    for one in prepared {
+        let held = one.pointers.iter().filter_map(|pointer| {
+            let values = state.value_files().get(&pointer.file)?;
+            Some(files.adopt(values.meta, *pointer))
+        });
+        one.hold(held.collect());
+    }
 }
 
 /// Stands in for the end of a log that is only read.
@@ -478,6 +492,8 @@ fn replay<'a>(
             ));
         }
         let (prepared, ended) = found?;
+        let mut pointers = prepared.iter().flat_map(|one| &one.pointers);
+        pointers.try_for_each(|pointer| recovery.check_pointer(pointer))?;
         Ok((end, prepared, ended))
     });
     match found {

@@ -5,9 +5,12 @@ mod two_phase;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kingtide_base::{EntryKind, FamilyId, SeqNo, StorageError, StorageResult, limits};
+use kingtide_base::{
+    EntryKind, FamilyId, FileId, SeqNo, StorageError, StorageResult, ValuePointer, limits,
+};
 use kingtide_collections::{Full, Memtable, MemtableOp, PreparedRun, entry_bytes};
-use kingtide_format::{Op, RecordReader};
+use kingtide_format::{Op, RecordReader, ValueFileMeta};
+use kingtide_table::vlog_name;
 
 use super::pending::Encoded;
 use crate::{
@@ -18,7 +21,7 @@ use crate::{
     flush::write_memtable,
     memtable::{Memory, MemtableSource, surviving},
     output::{Output, discard_output},
-    read::get::check_logged_kind,
+    read::get::{check_logged_kind, pointer_in_memory},
     wal::Replay,
 };
 
@@ -51,6 +54,8 @@ pub(super) struct Recovery<'a> {
     pub(super) next_family: FamilyId,
     /// Transactions that wait for their outcome.
     pub(super) two_phase: TwoPhase,
+    /// The value files that the manifest names: those of spilled values are among them.
+    pub(super) value_files: BTreeMap<FileId, ValueFileMeta>,
     /// An error that is not one of storage, kept while the replay unwinds.
     failure: Option<Error>,
 }
@@ -71,6 +76,7 @@ impl<'a> Recovery<'a> {
             pending: BTreeMap::new(),
             next_family: FamilyId(u32::MAX),
             two_phase: TwoPhase::default(),
+            value_files: BTreeMap::new(),
             failure: None,
         }
     }
@@ -180,10 +186,39 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    fn apply(&self, recovered: &mut Recovered, sequence: SeqNo, ops: &[Op<'_>]) -> Result<()> {
+    /// Refuses a pointer to a spilled value whose file the manifest does not name: it named it before the log pointed to it.
+    ///
+    /// # Errors
+    /// Corruption.
+    pub(super) fn check_pointer(&self, pointer: &ValuePointer) -> Result<()> {
+        let end = pointer
+            .offset
+            .saturating_add(u64::from(pointer.record_bytes));
+        match self.value_files.get(&pointer.file) {
+            Some(meta) if end <= meta.file_bytes => Ok(()),
+            found => {
+                let what = match found {
+                    Some(_) => "the log points beyond the end of the file",
+                    None => "the log points to the file, and the manifest does not name it",
+                };
+                let file = format!("vlog/{}", vlog_name(pointer.file));
+                Err(StorageError::malformed(file, pointer.offset, what).into())
+            }
+        }
+    }
+
+    fn check_ops(&self, ops: &[Op<'_>]) -> Result<()> {
         for op in ops {
             check_logged_kind(op.kind)?;
+            if op.kind == EntryKind::PutSpilled {
+                self.check_pointer(&pointer_in_memory(op.value)?)?;
+            }
         }
+        Ok(())
+    }
+
+    fn apply(&self, recovered: &mut Recovered, sequence: SeqNo, ops: &[Op<'_>]) -> Result<()> {
+        self.check_ops(ops)?;
         let bytes = ops
             .iter()
             .map(|op| entry_bytes(op.key.len(), op.value.len(), op.expires_at != 0))
@@ -238,19 +273,48 @@ impl<'a> Recovery<'a> {
         (id, pending): (FamilyId, FamilyId),
         ops: &[Op<'_>],
     ) -> Result<()> {
-        let Some(recovered) = self.families.get_mut(&id) else {
-            return Ok(());
+        let flushed_through = match self.families.get(&id) {
+            Some(recovered) => recovered.flushed_through,
+            None => return Ok(()),
         };
-        if sequence <= recovered.flushed_through {
+        if sequence <= flushed_through {
             return Ok(());
         }
-        for op in ops {
-            check_logged_kind(op.kind)?;
+        self.check_ops(ops)?;
+        let loaded = self.load_spilled(ops)?;
+        let ops = in_place(ops, &loaded);
+        if let Some(recovered) = self.families.get_mut(&id) {
+            recovered.replayed_through = recovered.replayed_through.max(sequence);
         }
-        recovered.replayed_through = recovered.replayed_through.max(sequence);
-        let encoded = Encoded::new(sequence, ops);
-        self.section(sequence, pending, &encoded.ops(ops))
+        let encoded = Encoded::new(sequence, &ops);
+        self.section(sequence, pending, &encoded.ops(&ops))
     }
+
+    /// The spilled values among `ops`, in their order. What is kept aside hides pointers, which would not keep their files.
+    fn load_spilled(&self, ops: &[Op<'_>]) -> Result<Vec<Vec<u8>>> {
+        let spilled = ops.iter().filter(|op| op.kind == EntryKind::PutSpilled);
+        spilled
+            .map(|op| {
+                let pointer = pointer_in_memory(op.value)?;
+                // How the family identifies its keys is not known.
+                Ok(self.files.values.read_of_any_key(&pointer)?)
+            })
+            .collect()
+    }
+}
+
+/// `ops` with the spilled values, which are `loaded`, in their places.
+fn in_place<'a>(ops: &[Op<'a>], loaded: &'a [Vec<u8>]) -> Vec<Op<'a>> {
+    let mut loaded = loaded.iter();
+    let place = |op: &Op<'a>| match op.kind {
+        EntryKind::PutSpilled => Op {
+            kind: EntryKind::Put,
+            value: loaded.next().map_or(&[][..], Vec::as_slice),
+            ..*op
+        },
+        _ => *op,
+    };
+    ops.iter().map(place).collect()
 }
 
 /// Puts the operations of one commit into a memtable, as the commit itself did.

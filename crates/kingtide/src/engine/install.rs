@@ -91,7 +91,10 @@ impl Engine {
         drop(places);
         drop(manifest);
         self.retire_log(needed.segment);
-        family.counters.note_flush(output.bytes());
+        let spilled = memory.spilled.all();
+        spilled.iter().for_each(|value| value.unpin());
+        let spilled_bytes: u64 = spilled.iter().map(|value| value.meta().file_bytes).sum();
+        family.counters.note_flush(output.bytes() + spilled_bytes);
         Ok(())
     }
 

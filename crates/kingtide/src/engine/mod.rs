@@ -6,6 +6,7 @@ mod extent;
 mod install;
 pub(crate) mod place;
 mod shrink;
+mod spill;
 mod unpin;
 mod watch;
 

@@ -42,7 +42,8 @@ pub type CommitHook =
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CommitOperation<'a> {
-    /// A key was set.
+    /// A key was set. A value that was spilled is read back as a whole for the call; if that fails, the call is not made,
+    /// and counts as a failure of the hook.
     Put {
         /// The key.
         key: &'a [u8],
@@ -275,6 +276,12 @@ impl HookTicket {
         }));
         self.queue
             .note(outcome.unwrap_or_else(|panic| Err(panic_text(panic.as_ref()))));
+    }
+
+    /// Waits for the turn and lets it pass: the call cannot be made because of `message`. Counts as a failure of the hook.
+    pub(crate) fn fail(self, message: String) {
+        self.wait_turn();
+        self.queue.note(Err(message));
     }
 
     /// Waits until all smaller tickets are done.

@@ -1,5 +1,6 @@
 //! Which files are in use. A table is used by every family whose current version names it (clones share tables), and by
-//! every reader that holds an older version; a value file is used by the tables that point to it.
+//! every reader that holds an older version; a value file is used by the tables that point to it, and by whoever holds the
+//! spilled value in it.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,8 +21,10 @@ pub(crate) struct LiveFiles {
 struct LiveState {
     /// How many families name a table now.
     families: HashMap<FileId, usize>,
-    /// How many tables on disk point to a value file.
+    /// How many tables on disk point to a value file, and one for those who hold it as a spilled value.
     values: HashMap<FileId, usize>,
+    /// Value files whose last use was as a spilled value.
+    released: Vec<FileId>,
     /// Tables that no family names any more; readers may.
     obsolete: BTreeMap<FileId, Arc<TableMeta>>,
 }
@@ -87,6 +90,29 @@ impl LiveFiles {
             }
         }
         dead
+    }
+
+    /// Somebody holds the value file from now on, as a spilled value.
+    pub(crate) fn hold(&self, file: FileId) {
+        *self.state.lock().values.entry(file).or_default() += 1;
+    }
+
+    /// Nobody holds the spilled value any more.
+    pub(super) fn release_held(&self, file: FileId) {
+        let mut state = self.state.lock();
+        let Some(uses) = state.values.get_mut(&file) else {
+            return;
+        };
+        *uses -= 1;
+        if *uses == 0 {
+            state.values.remove(&file);
+            state.released.push(file);
+        }
+    }
+
+    /// Takes out the value files that were last used as spilled values.
+    pub(super) fn take_released(&self) -> Vec<FileId> {
+        std::mem::take(&mut self.state.lock().released)
     }
 
     /// True when some table on disk points to the value file.

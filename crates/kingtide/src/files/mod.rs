@@ -5,6 +5,7 @@
 //! may still hold names it. The second part is counted by the `Arc` of its metadata, which all versions share.
 
 mod live;
+mod spill;
 
 use std::sync::{Arc, OnceLock};
 
@@ -261,7 +262,7 @@ impl Files {
     /// Removes tables that nobody can read any more, and answers the value files that no table points to since. Those
     /// must leave the manifest before they are removed.
     pub(crate) fn sweep_tables(&self) -> Vec<FileId> {
-        let mut dead_values = Vec::new();
+        let mut dead_values = self.live.take_released();
         for meta in self.live.take_unread() {
             if self.remove_klog(meta.file).is_ok() {
                 dead_values.extend(self.live.release_values(&meta));

@@ -104,7 +104,9 @@ pub(crate) fn write_memtables(
     let cuts = pass.cuts.clone();
     tell_ranges(pass, filter)?;
     let mut cursor = open(&family.order, memtables, last);
-    let writer = TableWriter::new(files, family, u64::MAX).with_cuts(cuts);
+    let writer = TableWriter::new(files, family, u64::MAX)
+        .with_cuts(cuts)
+        .carrying_pointers();
     let output = writer.write(&mut cursor, filter, is_cancelled)?;
     if let Some(output) = &output {
         let checked = output.books.check(expected(memtables), &output.tables);

@@ -11,6 +11,8 @@ use kingtide_env::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use crate::spill::SpilledList;
+
 pub(crate) use batch::{PlainOp, covered_places, surviving};
 
 /// Bytes of memtable for which its hash index has room for one entry; a memtable of smaller entries is sealed earlier.
@@ -44,6 +46,8 @@ pub(crate) struct Memory {
     tombstones_since: AtomicU64,
     /// `None` while it is empty. Written under the commit lock.
     span: Mutex<Option<LogSpan>>,
+    /// The values that its entries point to and that are in no table yet.
+    pub(crate) spilled: SpilledList,
 }
 
 impl Memory {
@@ -55,7 +59,13 @@ impl Memory {
             tombstones: AtomicU64::new(0),
             tombstones_since: AtomicU64::new(0),
             span: Mutex::new(None),
+            spilled: SpilledList::default(),
         }
+    }
+
+    /// Its flush is installed, or its family is dropped: no replay looks at its records.
+    pub(crate) fn unpin_spilled(&self) {
+        self.spilled.all().iter().for_each(|value| value.unpin());
     }
 
     /// Where its records lie; `None` while it is empty.

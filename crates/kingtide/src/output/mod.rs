@@ -159,6 +159,12 @@ impl<'a> TableWriter<'a> {
         self
     }
 
+    /// The same writer, which copies no value: of entries whose pointers lead to files of their own.
+    pub(crate) fn carrying_pointers(mut self) -> Self {
+        self.emptied = Arc::default();
+        self
+    }
+
     /// The same writer, for a part of a pass: it writes only the keys of `range`, which `filter` must be for too, and
     /// leaves syncing the directories to whoever brings the parts together.
     fn for_part(mut self, range: KeyRange) -> Self {

@@ -111,7 +111,7 @@ fn find_among(
 ) -> Result<Option<Found>> {
     let hash = family.order.hash(key);
     let is_live = |kind: EntryKind, expires_at: i64| match kind {
-        EntryKind::Put => {
+        EntryKind::Put | EntryKind::PutSpilled => {
             expires_at == 0 || !is_expired(expires_at, point.clock.unwrap_or_else(now))
         }
         _ => false,
@@ -137,9 +137,16 @@ fn find_among(
         }
         cover = cover.max(memory.table.range_cover(key, point.sequence));
         if let Some(entry) = memory.table.get(key, hash, point.sequence) {
-            check_kind(entry.kind)?;
-            let live = entry.sequence >= cover && is_live(entry.kind, entry.expires_at);
-            return Ok(live.then(|| Found::Memory(Arc::clone(&memory.table), entry.offset)));
+            if entry.kind != EntryKind::PutSpilled {
+                check_kind(entry.kind)?;
+            }
+            if entry.sequence < cover || !is_live(entry.kind, entry.expires_at) {
+                return Ok(None);
+            }
+            return Ok(Some(match entry.kind {
+                EntryKind::PutSpilled => Found::Separated(pointer_in_memory(entry.value)?),
+                _ => Found::Memory(Arc::clone(&memory.table), entry.offset),
+            }));
         }
     }
     let ahead = ahead.into_iter().flatten();
@@ -205,13 +212,23 @@ pub(crate) fn newest_in_tables(
     Ok(None)
 }
 
-/// As [`check_kind`], for operations in the log, where range deletes may stand too.
+/// The pointer that is the value of a spilled put.
+///
+/// # Errors
+/// Corruption.
+pub(crate) fn pointer_in_memory(value: &[u8]) -> Result<ValuePointer> {
+    ValuePointer::decode(value).ok_or_else(|| {
+        StorageError::malformed("memory", 0, "a spilled put without its pointer").into()
+    })
+}
+
+/// As [`check_kind`], for operations in the log, where range deletes and spilled puts may stand too.
 ///
 /// # Errors
 /// Corruption.
 pub(crate) fn check_logged_kind(kind: EntryKind) -> Result<()> {
     match kind {
-        EntryKind::RangeDelete => Ok(()),
+        EntryKind::RangeDelete | EntryKind::PutSpilled => Ok(()),
         other => check_kind(other),
     }
 }
@@ -223,11 +240,13 @@ pub(crate) fn check_logged_kind(kind: EntryKind) -> Result<()> {
 pub(crate) fn check_kind(kind: EntryKind) -> Result<()> {
     match kind {
         EntryKind::Put | EntryKind::Delete | EntryKind::SingleDelete => Ok(()),
-        EntryKind::RangeDelete | EntryKind::Merge => Err(StorageError::malformed(
-            "database",
-            0,
-            format!("an entry of kind {kind:?}, which this version does not write"),
-        )
-        .into()),
+        EntryKind::RangeDelete | EntryKind::Merge | EntryKind::PutSpilled => {
+            Err(StorageError::malformed(
+                "database",
+                0,
+                format!("an entry of kind {kind:?}, which this version does not write"),
+            )
+            .into())
+        }
     }
 }

@@ -178,12 +178,18 @@ impl<'a> Merge<'a> {
         let rest = self.plan.log.iter().enumerate().skip(from);
         let mut points = rest.filter(|(_, entry)| entry.kind != EntryKind::RangeDelete);
         if let Some((index, entry)) = points.next() {
+            let (kind, value) = match (entry.kind, ValuePointer::decode(&entry.value)) {
+                (EntryKind::PutSpilled, Some(pointer)) => {
+                    (EntryKind::Put, ScannedValue::Separated(pointer))
+                }
+                (kind, _) => (kind, ScannedValue::Inline(entry.value.clone())),
+            };
             let entry = ScannedEntry {
                 key: entry.key.clone(),
                 sequence: entry.sequence,
-                kind: entry.kind,
+                kind,
                 expires_at: entry.expires_at,
-                value: ScannedValue::Inline(entry.value.clone()),
+                value,
             };
             self.push(entry, Origin::Log(index + 1));
         }
@@ -224,7 +230,7 @@ fn gone(name: &str) -> StorageError {
 }
 
 /// Reads separated values, and remembers which are lost.
-struct Values<'a> {
+pub(super) struct Values<'a> {
     source: &'a Source,
     open: BTreeMap<FileId, Option<Arc<dyn File>>>,
     /// Lost values by file: how many, the first damage, and the first and the last key.
@@ -232,7 +238,8 @@ struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    fn new(source: &'a Source) -> Self {
+    /// Of the database at `source`.
+    pub(super) fn new(source: &'a Source) -> Self {
         Self {
             source,
             open: BTreeMap::new(),
@@ -241,7 +248,7 @@ impl<'a> Values<'a> {
     }
 
     /// The value that `pointer` leads to; `None` when it is lost.
-    fn read(
+    pub(super) fn read(
         &mut self,
         pointer: &ValuePointer,
         (order, key): (&KeyOrder, &[u8]),
@@ -280,7 +287,8 @@ impl<'a> Values<'a> {
         Ok(None)
     }
 
-    fn into_losses(self, family: &str) -> impl Iterator<Item = RepairLoss> {
+    /// The values that were asked for and are lost; `family` is whose.
+    pub(super) fn into_losses(self, family: &str) -> impl Iterator<Item = RepairLoss> {
         let family = family.to_owned();
         self.lost
             .into_iter()

@@ -26,14 +26,14 @@ use std::{
     sync::Arc,
 };
 
-use kingtide_base::ComparatorRef;
+use kingtide_base::{ComparatorRef, EntryKind, ValuePointer};
 use kingtide_env::{Env, PosixEnv};
 
 pub use report::{ManifestFound, RepairLoss, RepairReport, RepairedFamily};
 
 use self::{
-    log::LogFound,
-    merge::live_entries,
+    log::{LogFound, PreparedFound},
+    merge::{Values, live_entries},
     source::Source,
     survey::{Plan, Survey},
     target::Target,
@@ -123,7 +123,7 @@ pub fn repair(
     for plan in &plans {
         write_family(&source, plan, target.as_ref(), (&env, &mut report))?;
     }
-    finish(target, &plans, log, &mut report)?;
+    finish((&source, target), &plans, log, &mut report)?;
     Ok(report)
 }
 
@@ -173,12 +173,18 @@ fn write_family(
 }
 
 fn finish(
-    target: Option<Target>,
+    (source, target): (&Source, Option<Target>),
     plans: &[Plan],
     log: LogFound,
     report: &mut RepairReport,
 ) -> Result<()> {
-    for prepared in log.prepared {
+    for mut prepared in log.prepared {
+        let lost = load_spilled(source, plans, &mut prepared)?;
+        if !lost.is_empty() {
+            // Half of a transaction is none.
+            report.losses.extend(lost);
+            continue;
+        }
         report.prepared.push(prepared.xid.clone());
         if let Some(target) = &target {
             target.prepare(plans, &prepared)?;
@@ -188,4 +194,26 @@ fn finish(
         Some(target) => target.finish(),
         None => Ok(()),
     }
+}
+
+/// Puts the spilled values of a transaction that waits in their places; what of them is lost.
+fn load_spilled(
+    source: &Source,
+    plans: &[Plan],
+    prepared: &mut PreparedFound,
+) -> Result<Vec<RepairLoss>> {
+    let mut losses = Vec::new();
+    for (id, op) in &mut prepared.operations {
+        let plan = plans.iter().find(|plan| plan.id == *id);
+        let pointer = ValuePointer::decode(&op.value);
+        let (EntryKind::PutSpilled, Some(plan), Some(pointer)) = (op.kind, plan, pointer) else {
+            continue;
+        };
+        let mut values = Values::new(source);
+        if let Some(value) = values.read(&pointer, (&plan.order, &op.key))? {
+            (op.kind, op.value) = (EntryKind::Put, value);
+        }
+        losses.extend(values.into_losses(&plan.name));
+    }
+    Ok(losses)
 }

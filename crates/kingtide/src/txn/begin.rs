@@ -143,7 +143,11 @@ impl Transaction {
 
     /// Forgets what is held for the present life, keeping memory for the next.
     pub(super) fn forget(&mut self) {
+        let had_spilled = self.writes.has_spilled();
         self.writes.clear();
+        if had_spilled && self.state != State::Committed {
+            self.engine.tidy_spilled();
+        }
         self.savepoints.clear();
         self.pins = Pins::default();
         if let Some(reads) = &self.reads {

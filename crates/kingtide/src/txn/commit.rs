@@ -13,7 +13,8 @@ use crate::{
 };
 
 impl Transaction {
-    /// Commits: everything or nothing, durable as the sync mode asks. Answers the commit's place in the commit order,
+    /// Commits: everything or nothing, durable as the sync mode asks. With a value that was spilled when it was put, the
+    /// manifest is synced first, in every mode. Answers the commit's place in the commit order,
     /// or [`SeqNo::ZERO`] when nothing was written.
     ///
     /// When it returns, the commit is visible to every read that begins afterwards. A transaction that wrote nothing and
@@ -41,6 +42,13 @@ impl Transaction {
             shared.put_back(reads);
         }
         self.savepoints.clear();
+        if self.writes.has_spilled() {
+            // Not held until the next life: the memtable holds what it took.
+            self.writes.forget_spilled();
+            if outcome.is_err() {
+                self.engine.tidy_spilled();
+            }
+        }
         self.holding.end(&self.engine);
         self.state = match outcome {
             Ok(_) => State::Committed,
@@ -74,6 +82,7 @@ impl Transaction {
             }
             return Ok(SeqNo::ZERO);
         }
+        self.engine.list_spilled(&self.writes)?;
         let durability = self.durability();
         self.engine
             .pipeline

@@ -7,6 +7,7 @@
 //! | `writes`, `range_delete` | puts and deletes, within the limit |
 //! | `single_delete` | deletes of keys that were put once |
 //! | `savepoint` | taking back the writes after a point |
+//! | `spill` | long values: put and read piece by piece |
 //! | `commit` | what is checked, how durable it must be |
 //! | `prepare` | the first phase of two-phase commit |
 //! | `abort` | the end from outside: abort by another thread, time over |
@@ -21,6 +22,7 @@ mod reads;
 mod retry;
 mod savepoint;
 mod single_delete;
+mod spill;
 mod view;
 mod writes;
 
@@ -30,6 +32,7 @@ pub use abort::AbortHandle;
 pub(crate) use prepare::{check_xid, durability_of, isolation_of};
 pub use retry::RetryOptions;
 pub(crate) use retry::retry;
+pub(crate) use spill::get_to_at;
 pub(crate) use view::{acquire, find_at, get_at, iter_at};
 pub(crate) use writes::{check_key, check_value};
 
@@ -103,7 +106,11 @@ impl fmt::Debug for Transaction {
 impl Drop for Transaction {
     fn drop(&mut self) {
         self.holding.end(&self.engine);
+        let had_spilled = self.writes.has_spilled();
         self.engine.recycle(std::mem::take(&mut self.writes));
+        if had_spilled && self.state != State::Committed {
+            self.engine.tidy_spilled();
+        }
         if let Some(reads) = self.reads.take() {
             self.engine.recycle_reads(reads);
         }

@@ -142,6 +142,7 @@ impl Transaction {
         // One that only read is checked against nobody, and locks nothing.
         let is_bound = !self.writes.is_empty() || has_updates;
         let reads = reads.filter(|reads| is_bound && !reads.is_empty());
+        self.engine.list_spilled(&self.writes)?;
         let head = (
             isolation_number(self.options.isolation),
             self.engine.env.unix_micros(),
@@ -168,8 +169,22 @@ impl Transaction {
             reads,
             tables: &*self.engine.files,
         });
+        let spilled: Vec<_> = self.writes.spilled().cloned().collect();
+        spilled.iter().for_each(|value| value.pin());
+        prepared.hold(spilled.clone());
         let pipeline = &self.engine.pipeline;
-        pipeline.prepare(prepared, &self.writes, validation)
+        let outcome = pipeline.prepare(prepared, &self.writes, validation);
+        let is_known = |error: &Error| {
+            !matches!(
+                error.kind(),
+                ErrorKind::OutcomeUnknown | ErrorKind::ReopenRequired
+            )
+        };
+        if outcome.as_ref().is_err_and(is_known) {
+            // Nothing of it is in the log.
+            spilled.iter().for_each(|value| value.unpin());
+        }
+        outcome
     }
 }
 

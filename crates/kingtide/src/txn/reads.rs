@@ -12,7 +12,7 @@ use crate::{
     error::Result,
     family::{ColumnFamily, Family},
     options::IterOptions,
-    read::{Iter, Value, iter::mvcc::is_expired, tracker::Tracked},
+    read::{Iter, Value, get::pointer_in_memory, iter::mvcc::is_expired, tracker::Tracked},
     snapshot::SnapshotGuard,
     write::OwnWrite,
 };
@@ -29,7 +29,7 @@ impl Transaction {
     pub fn get(&self, family: &ColumnFamily, key: &[u8]) -> Result<Option<Value>> {
         self.check_active()?;
         if let Some(own) = self.own_write(family, key) {
-            return Ok(self.own_value(own));
+            return self.own_value(family, key, own);
         }
         let seen = self.seen()?;
         let value = get_at(&self.engine, &family.family, key, seen.snapshot())?;
@@ -44,7 +44,7 @@ impl Transaction {
     pub fn get_untracked(&self, family: &ColumnFamily, key: &[u8]) -> Result<Option<Value>> {
         self.check_active()?;
         match self.own_write(family, key) {
-            Some(own) => Ok(self.own_value(own)),
+            Some(own) => self.own_value(family, key, own),
             None => get_at(&self.engine, &family.family, key, self.seen()?.snapshot()),
         }
     }
@@ -84,7 +84,7 @@ impl Transaction {
         };
         let since = snapshot.sequence();
         let value = match self.own_write(family, key) {
-            Some(own) => self.own_value(own),
+            Some(own) => self.own_value(family, key, own)?,
             None => get_at(&self.engine, &family.family, key, Some(snapshot))?,
         };
         drop(seen);
@@ -118,7 +118,7 @@ impl Transaction {
             .map(|key| {
                 let key = key.as_ref();
                 if let Some(own) = self.own_write(family, key) {
-                    return Ok(self.own_value(own));
+                    return self.own_value(family, key, own);
                 }
                 let value = get_at(&self.engine, &family.family, key, snapshot)?;
                 self.remember(&family.family, key, value.is_some())?;
@@ -169,7 +169,7 @@ impl Transaction {
         Ok(iter)
     }
 
-    fn seen(&self) -> Result<super::abort::Seen<'_>> {
+    pub(super) fn seen(&self) -> Result<super::abort::Seen<'_>> {
         self.pins.seen(self.options.isolation.has_one_view())
     }
 
@@ -180,7 +180,7 @@ impl Transaction {
 
     /// Remembers a key that was read, if the level asks for it.
     #[inline]
-    fn remember(&self, family: &Arc<Family>, key: &[u8], is_found: bool) -> Result<()> {
+    pub(super) fn remember(&self, family: &Arc<Family>, key: &[u8], is_found: bool) -> Result<()> {
         let (Some(tracked), Some(reads)) = (self.tracked(), &self.reads) else {
             return Ok(());
         };
@@ -193,17 +193,31 @@ impl Transaction {
         Ok(())
     }
 
-    fn own_write(&self, family: &ColumnFamily, key: &[u8]) -> Option<OwnWrite<'_>> {
+    pub(super) fn own_write(&self, family: &ColumnFamily, key: &[u8]) -> Option<OwnWrite<'_>> {
         self.writes.find(&family.family, key)
     }
 
-    fn own_value(&self, own: OwnWrite<'_>) -> Option<Value> {
-        self.live_value(own)
-            .map(|value| Value::owned(value.to_vec()))
+    fn own_value(
+        &self,
+        family: &ColumnFamily,
+        key: &[u8],
+        own: OwnWrite<'_>,
+    ) -> Result<Option<Value>> {
+        let Some(value) = self.live_value(own) else {
+            return Ok(None);
+        };
+        if own.kind != EntryKind::PutSpilled {
+            return Ok(Some(Value::owned(value.to_vec())));
+        }
+        let pointer = pointer_in_memory(value)?;
+        let order = &family.family.order;
+        let value = self.engine.files.read_value(&pointer, key, order)?;
+        Ok(Some(Value::owned(value)))
     }
 
-    fn live_value<'a>(&self, own: OwnWrite<'a>) -> Option<&'a [u8]> {
-        if own.kind != EntryKind::Put {
+    /// The value of a write that has one: of a spilled one the pointer to it.
+    pub(super) fn live_value<'a>(&self, own: OwnWrite<'a>) -> Option<&'a [u8]> {
+        if !matches!(own.kind, EntryKind::Put | EntryKind::PutSpilled) {
             return None;
         }
         let is_live = own.expires_at == 0 || !is_expired(own.expires_at, self.clock());

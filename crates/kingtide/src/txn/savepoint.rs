@@ -56,7 +56,11 @@ impl Transaction {
     /// `InvalidArgument` when there is no savepoint, `NotFound` when none has this name, `Closed`, `Aborted`.
     pub fn rollback_to(&mut self, name: &str) -> Result<()> {
         let index = self.find_savepoint(name)?;
+        let had_spilled = self.writes.has_spilled();
         self.writes.truncate_to(&self.savepoints[index].mark);
+        if had_spilled {
+            self.engine.tidy_spilled();
+        }
         self.savepoints.truncate(index);
         self.make_room(0)
     }

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use kingtide_base::KeyOrder;
+
 use crate::{
     engine::Engine,
     error::Result,
-    family::Family,
+    family::{Family, Loaded, SuperVersion},
+    files::Files,
     options::IterOptions,
     read::{
         Iter, Value,
@@ -18,6 +21,36 @@ use crate::{
 
 use super::writes::check_key;
 
+/// Where a live value is, and what keeps it there.
+pub(crate) struct Located {
+    found: Found,
+    /// Of a separated value: whoever holds what named its file keeps the file.
+    _current: Option<Arc<SuperVersion>>,
+}
+
+impl Located {
+    fn new(found: Found, current: Loaded) -> Self {
+        let is_separated = matches!(found, Found::Separated(_));
+        Self {
+            found,
+            _current: is_separated.then(|| Loaded::into_inner(current)),
+        }
+    }
+
+    /// Where it is.
+    pub(crate) fn place(&self) -> &Found {
+        &self.found
+    }
+
+    /// As [`Found::into_value`].
+    ///
+    /// # Errors
+    /// When reading fails.
+    pub(crate) fn into_value(self, files: &Files, key: &[u8], order: &KeyOrder) -> Result<Value> {
+        self.found.into_value(files, key, order)
+    }
+}
+
 /// One live value for `get`, `multi_get` and `contains`: at the snapshot, or at the newest state.
 ///
 /// # Errors
@@ -27,7 +60,7 @@ pub(crate) fn find_at(
     family: &Arc<Family>,
     key: &[u8],
     snapshot: Option<&SnapshotGuard>,
-) -> Result<Option<Found>> {
+) -> Result<Option<Located>> {
     engine.check_family(family)?;
     check_key(key)?;
     let parts = (&**family, &*engine.files);
@@ -37,7 +70,9 @@ pub(crate) fn find_at(
             sequence: snapshot.sequence(),
             clock: Some(snapshot.clock()),
         };
-        return find(&family.load(), parts, key, point, &now);
+        let current = family.load();
+        let found = find(&current, parts, key, point, &now)?;
+        return Ok(found.map(|found| Located::new(found, current)));
     }
     if !family.order.has_hash() {
         // Without a hash index the runs are searched, and background merges of runs keep only what is registered.
@@ -50,7 +85,8 @@ pub(crate) fn find_at(
         sequence: engine.visible(),
         clock: None,
     };
-    find(&current, parts, key, point, &now)
+    let found = find(&current, parts, key, point, &now)?;
+    Ok(found.map(|found| Located::new(found, current)))
 }
 
 /// Registers a snapshot of what is visible now.

@@ -35,21 +35,27 @@ pub(crate) fn check_key(key: &[u8]) -> Result<()> {
 /// `TooLarge`.
 pub(crate) fn check_value(value: &[u8]) -> Result<()> {
     if value.len() > limits::VALUE_BYTES_MAX {
-        let message = format!(
-            "a value has at most {} bytes, this one has {}: store it in pieces",
-            limits::VALUE_BYTES_MAX,
-            value.len()
-        );
-        return Err(Error::new(ErrorKind::TooLarge, message));
+        return Err(too_long(value.len() as u64));
     }
     Ok(())
 }
 
+/// A value has `bytes`, at least.
+pub(super) fn too_long(bytes: u64) -> Error {
+    let message = format!(
+        "a value has at most {} bytes, this one has {bytes}: store it in pieces",
+        limits::VALUE_BYTES_MAX,
+    );
+    Error::new(ErrorKind::TooLarge, message)
+}
+
 /// What an operation takes in memory besides its key and value, about.
-const OP_BYTES: usize = 64;
+pub(super) const OP_BYTES: usize = 64;
 
 impl Transaction {
-    /// Sets `key` to `value`. The bytes are copied.
+    /// Sets `key` to `value`. The bytes are copied; those of a long value
+    /// ([`Options::spill_bytes_min`](crate::Options::spill_bytes_min)) to a file of its own, which is synced when this
+    /// returns, so that this may take as long as writing it does, and answer `DiskFull` and `Io`.
     ///
     /// # Errors
     /// `InvalidArgument` for an empty key, `TooLarge` over the limits of key, value or transaction, `ReadOnly`,
@@ -71,6 +77,9 @@ impl Transaction {
     ) -> Result<()> {
         check_value(value)?;
         let expires_at = expires_at.max(0);
+        if self.spills(family, value.len()) {
+            return self.put_long(family, key, value, expires_at);
+        }
         self.write(
             family,
             &Op {

@@ -33,6 +33,10 @@ impl WriteSet {
                 continue;
             };
             let family = section.family.name();
+            if let Err(message) = section.load_spilled() {
+                ticket.fail(message);
+                continue;
+            }
             if hook::is_inside_any() {
                 hook::put_off(PutOff {
                     ticket,
@@ -42,6 +46,7 @@ impl WriteSet {
                 });
             } else {
                 ticket.call(&family, sequence, section);
+                section.unload_spilled();
                 has_called = true;
             }
         }
@@ -64,7 +69,7 @@ impl OperationList for Section {
     }
 
     fn operation(&self, index: usize) -> CommitOperation<'_> {
-        let op = self.own_write(index as u32);
+        let op = self.hooked(index);
         operation(op.kind, op.key, op.value, op.expires_at)
     }
 }
@@ -83,7 +88,7 @@ fn operation<'a>(
             end: value,
         },
         // Nothing writes merge operands.
-        EntryKind::Put | EntryKind::Merge => CommitOperation::Put {
+        EntryKind::Put | EntryKind::PutSpilled | EntryKind::Merge => CommitOperation::Put {
             key,
             value,
             expires_at,
@@ -112,7 +117,7 @@ impl OwnedOperations {
             operations: Vec::with_capacity(section.op_count()),
         };
         for index in 0..section.op_count() {
-            let op = section.own_write(index as u32);
+            let op = section.hooked(index);
             copy.bytes.extend_from_slice(op.key);
             let key_end = copy.bytes.len();
             copy.bytes.extend_from_slice(op.value);

@@ -29,7 +29,7 @@ use super::{
     prepared::PreparedNames,
     stall::Stall,
     validate::{self, Checked, Places, Recheck, Validation},
-    write_set::WriteSet,
+    write_set::{Section, WriteSet},
 };
 use crate::{
     budget::MemoryRoom,
@@ -348,6 +348,7 @@ impl Pipeline {
         // Before the append: a long record begins here and may end in a later segment.
         let (segment, start) = (state.log.tail.segment(), state.log.tail.position());
         let durable = self.order.durable();
+        writes.sections().for_each(Section::pin_spilled);
         let end = match writes.append_to(&mut state.log.tail, sequence, durable) {
             Ok(end) => end,
             Err(error) => return Err(self.append_failed(state, &error.to_string())),

@@ -12,7 +12,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use kingtide_base::{EntryKind, FamilyId, Lsn, SeqNo, StorageResult, xid_hash};
+use kingtide_base::{EntryKind, FamilyId, Lsn, SeqNo, StorageResult, ValuePointer, xid_hash};
 use kingtide_collections::{Account, Charge, MemoryBudget};
 use kingtide_env::sync::{
     Mutex, MutexGuard,
@@ -28,6 +28,7 @@ use super::{
 use crate::{
     error::{Error, ErrorKind, Result},
     family::Family,
+    spill::Spilled,
     wal::{Blank, HEADROOM_BYTES, RecordFrames, Tail},
 };
 
@@ -58,6 +59,10 @@ pub(crate) struct Prepared {
     pub(super) record: Mutex<PreparedRecord>,
     /// What it takes of the memory budget.
     charge: OnceLock<Charge>,
+    /// Where the values of spilled puts are, as the record says.
+    pub(crate) pointers: Vec<ValuePointer>,
+    /// These values, once they are held.
+    spilled: OnceLock<Vec<Arc<Spilled>>>,
     /// Its slot in the lock table. Written and read under the commit lock.
     slot: AtomicU32,
 }
@@ -71,6 +76,8 @@ pub(crate) enum PreparedFault {
     NotAPrepare,
     /// There is no family of this id.
     Family(FamilyId),
+    /// A spilled put without its pointer.
+    Pointer,
 }
 
 impl From<RecordFault> for PreparedFault {
@@ -83,6 +90,7 @@ impl std::fmt::Display for PreparedFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Record(fault) => write!(f, "a prepare record: {fault}"),
+            Self::Pointer => f.write_str("a prepare record with a spilled put without its pointer"),
             Self::NotAPrepare => f.write_str("a prepare record without its head"),
             Self::Family(id) => write!(
                 f,
@@ -120,11 +128,17 @@ impl Prepared {
         }
         let mut operation_count = 0;
         let mut families = Vec::new();
+        let mut pointers = Vec::new();
         for section in RecordReader::new(sections) {
             let section = section?;
             let family = find(section.family)?;
             for op in section.ops {
-                add_write(&mut locks, &family, &op?);
+                let op = op?;
+                if op.kind == EntryKind::PutSpilled {
+                    let pointer = ValuePointer::decode(op.value);
+                    pointers.push(pointer.ok_or(PreparedFault::Pointer)?);
+                }
+                add_write(&mut locks, &family, &op);
             }
             operation_count += section.op_count as usize;
             families.push(family);
@@ -143,6 +157,8 @@ impl Prepared {
             locks,
             record: Mutex::new(PreparedRecord { buffer, frames }),
             charge: OnceLock::new(),
+            pointers,
+            spilled: OnceLock::new(),
             slot: AtomicU32::new(u32::MAX),
         })
     }
@@ -152,6 +168,21 @@ impl Prepared {
         let bytes = 2 * self.record.lock().buffer.capacity();
         // It is counted once.
         let _ = self.charge.set(budget.charge(Account::Transactions, bytes));
+    }
+
+    /// Holds the spilled values that it points to, all of them, from now to its end.
+    pub(crate) fn hold(&self, spilled: Vec<Arc<Spilled>>) {
+        // They are held once.
+        let _ = self.spilled.set(spilled);
+    }
+
+    /// Its record is in no log, or its end is durable: the spilled values go when nobody holds them.
+    pub(crate) fn unpin_spilled(&self) {
+        self.spilled().iter().for_each(|value| value.unpin());
+    }
+
+    fn spilled(&self) -> &[Arc<Spilled>] {
+        self.spilled.get().map_or(&[], Vec::as_slice)
     }
 
     /// Puts the operations into `writes`, which then ends this transaction when it is committed.
@@ -169,7 +200,16 @@ impl Prepared {
         let (_, sections) = split_control(&record.buffer[HEADROOM_BYTES..]).map_err(broken)?;
         for (section, family) in RecordReader::new(sections).zip(&self.families) {
             for op in section.map_err(broken)?.ops {
-                writes.push(family, &op.map_err(broken)?)?;
+                let op = op.map_err(broken)?;
+                if op.kind != EntryKind::PutSpilled {
+                    writes.push(family, &op)?;
+                    continue;
+                }
+                let pointer = ValuePointer::decode(op.value);
+                let mut held = self.spilled().iter();
+                let value = held.find(|value| Some(*value.pointer()) == pointer);
+                let value = value.ok_or_else(|| broken(RecordFault::Control))?;
+                writes.push_spilled(family, &op, Arc::clone(value))?;
             }
         }
         drop(record);

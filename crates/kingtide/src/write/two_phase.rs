@@ -203,7 +203,13 @@ impl Pipeline {
         durability: &dyn Fn(&[Arc<Family>]) -> Durability,
     ) -> Result<()> {
         self.end_prepared(xid, |prepared| {
-            self.append_outcome(prepared, durability(&prepared.families))
+            let durability = durability(&prepared.families);
+            self.append_outcome(prepared, durability)?;
+            if durability == Durability::Device {
+                // Otherwise a power cut may take the outcome back: the next open judges the values.
+                prepared.unpin_spilled();
+            }
+            Ok(())
         })
     }
 

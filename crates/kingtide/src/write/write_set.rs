@@ -9,7 +9,7 @@
 use std::{cell::RefCell, cmp::Ordering, collections::HashMap, ops::Range, sync::Arc};
 
 use kingtide_base::{
-    EntryKind, Fragments, Lsn, SegmentId, SeqNo, StorageResult, is_before_end, limits,
+    EntryKind, Fragments, Lsn, SegmentId, SeqNo, StorageResult, ValuePointer, is_before_end, limits,
 };
 use kingtide_collections::{MemtableOp, PreparedRun, entry_bytes};
 use kingtide_format::{Op, write_op, write_prepared_commit, write_section_header};
@@ -20,6 +20,7 @@ use crate::{
     family::{CommitSizes, Family, hook::HookTicket},
     memtable::{Memory, PlainOp, covered_places, surviving},
     read::iter::own_writes::{self, OwnWrites},
+    spill::{Spilled, SpilledBatch},
     wal::{HEADROOM_BYTES, RecordFrames, Tail},
 };
 
@@ -77,6 +78,12 @@ pub(crate) struct Section {
     /// The keys of all range deletes together, made by `prepare`.
     deleted: Fragments,
     lookup: RefCell<Lookup>,
+    /// The operations whose values are spilled, ascending, with these.
+    spilled: Vec<(u32, Arc<Spilled>)>,
+    /// The same for the memtable, made by `prepare`.
+    spilled_batch: Option<Box<SpilledBatch>>,
+    /// The values themselves, for commit hooks.
+    loaded: Vec<Vec<u8>>,
     /// Scratch for the section's header.
     header: Vec<u8>,
 }
@@ -105,6 +112,9 @@ impl Section {
             surviving: None,
             deleted: Fragments::default(),
             lookup: RefCell::default(),
+            spilled: Vec::new(),
+            spilled_batch: None,
+            loaded: Vec::new(),
             header: Vec::with_capacity(HEADROOM_BYTES),
         }
     }
@@ -121,11 +131,54 @@ impl Section {
         self.ranges.clear();
         self.surviving = None;
         self.deleted = Fragments::default();
+        self.spilled.clear();
+        self.spilled_batch = None;
+        self.loaded = Vec::new();
         let lookup = self.lookup.get_mut();
         lookup.newest.clear();
         lookup.indexed = 0;
         lookup.covered = Fragments::default();
         lookup.covering = 0;
+    }
+
+    /// Reads the spilled values, for [`Section::hooked`].
+    ///
+    /// # Errors
+    /// What reading answers, as text.
+    pub(super) fn load_spilled(&mut self) -> std::result::Result<(), String> {
+        let read = |(index, value): &(u32, Arc<Spilled>)| {
+            let key = self.family.order.identity(self.key(*index));
+            value.read(&key).map_err(|error| error.to_string())
+        };
+        self.loaded = self
+            .spilled
+            .iter()
+            .map(read)
+            .collect::<std::result::Result<_, _>>()?;
+        Ok(())
+    }
+
+    /// Gives back the memory of what [`Section::load_spilled`] read.
+    pub(super) fn unload_spilled(&mut self) {
+        self.loaded = Vec::new();
+    }
+
+    /// Operation `index` with the value itself, after [`Section::load_spilled`].
+    pub(super) fn hooked(&self, index: usize) -> OwnWrite<'_> {
+        let place = self
+            .spilled
+            .binary_search_by_key(&index, |(index, _)| *index as usize);
+        let loaded = place.ok().and_then(|place| self.loaded.get(place));
+        let op = self.own_write(index as u32);
+        OwnWrite {
+            value: loaded.map_or(op.value, Vec::as_slice),
+            ..op
+        }
+    }
+
+    /// A record in the log may point to the spilled values from now on.
+    pub(super) fn pin_spilled(&self) {
+        self.spilled.iter().for_each(|(_, value)| value.pin());
     }
 
     /// Operations so far.
@@ -306,7 +359,8 @@ impl Section {
                 .collect(),
         };
         let own = OwnWrites::new(order.clone(), self.buffer.as_slice().into(), writes);
-        own.with_ranges(self.ranges())
+        let spilled = self.spilled.iter().map(|(_, value)| Arc::clone(value));
+        own.with_ranges(self.ranges()).holding(spilled.collect())
     }
 
     fn push(&mut self, op: &Op<'_>) {
@@ -339,14 +393,21 @@ impl Section {
         for op in &self.index {
             sizes.tombstones += u64::from(op.kind.is_tombstone());
             sizes.key_bytes += op.key.len() as u64;
-            sizes.value_bytes += op.value.len() as u64;
+            sizes.value_bytes += match op.kind {
+                EntryKind::PutSpilled => ValuePointer::decode(self.bytes(&op.value))
+                    .map_or(0, |pointer| u64::from(pointer.value_bytes)),
+                _ => op.value.len() as u64,
+            };
         }
         self.sizes = sizes;
     }
 
     /// Notes that the operations are in the log from `span.0` to `span.1` and in `memory`. For the holder of the commit
     /// lock.
-    pub(super) fn note_applied(&self, memory: &Memory, segment: SegmentId, span: (Lsn, Lsn)) {
+    pub(super) fn note_applied(&mut self, memory: &Memory, segment: SegmentId, span: (Lsn, Lsn)) {
+        if let Some(batch) = self.spilled_batch.take() {
+            memory.spilled.add(batch);
+        }
         memory.note_record(segment, span.0, span.1);
         memory.note_tombstones(self.sizes.tombstones);
         self.family.counters.note_commit(self.sizes);
@@ -362,6 +423,10 @@ impl Section {
             .ranges
             .partition_point(|index| (*index as usize) < mark.ops);
         self.ranges.truncate(ranges);
+        let spilled = self
+            .spilled
+            .partition_point(|(index, _)| (*index as usize) < mark.ops);
+        self.spilled.truncate(spilled);
         // Operations that were replaced by those taken back are the newest again: built anew on the next read.
         let lookup = self.lookup.get_mut();
         lookup.newest.clear();
@@ -477,6 +542,42 @@ impl WriteSet {
         Ok(())
     }
 
+    /// As [`WriteSet::push`], for a put whose value is `spilled`; the value of `op` is the pointer to it.
+    ///
+    /// # Errors
+    /// As [`WriteSet::push`].
+    pub(crate) fn push_spilled(
+        &mut self,
+        family: &Arc<Family>,
+        op: &Op<'_>,
+        spilled: Arc<Spilled>,
+    ) -> Result<()> {
+        self.push(family, op)?;
+        let section = self.section_of(family);
+        let index = section.index.len() as u32 - 1;
+        section.spilled.push((index, spilled));
+        Ok(())
+    }
+
+    /// The spilled values that operations point to.
+    pub(crate) fn spilled(&self) -> impl Iterator<Item = &Arc<Spilled>> {
+        self.sections()
+            .flat_map(|section| section.spilled.iter().map(|(_, value)| value))
+    }
+
+    /// Lets go of the spilled values: the commit is over.
+    pub(crate) fn forget_spilled(&mut self) {
+        for section in &mut self.sections[..self.used] {
+            section.spilled.clear();
+            section.spilled_batch = None;
+        }
+    }
+
+    /// True when an operation points to a spilled value.
+    pub(crate) fn has_spilled(&self) -> bool {
+        self.spilled().next().is_some()
+    }
+
     fn section_of(&mut self, family: &Arc<Family>) -> &mut Section {
         let existing = self
             .sections()
@@ -586,6 +687,8 @@ impl WriteSet {
         for section in &mut self.sections[..self.used] {
             section.make_header();
             section.measure();
+            let spilled = section.spilled.iter().map(|(_, value)| Arc::clone(value));
+            section.spilled_batch = SpilledBatch::new(spilled.collect());
             if !section.ranges.is_empty() {
                 let order = &section.family.order;
                 let surviving = surviving(order, section.plain());

@@ -231,7 +231,12 @@ pub(super) const VALUE_RECORD: Target = Target {
             record[22] &= 0x0f;
             record[23] = 0;
         }
-        let sum = checksum(&record[8..], PLACE.seed());
+        // Of a record in chunks the checksum covers the header alone.
+        let covered = match record.get(24) {
+            Some(128) => &record[8..vlog::RECORD_HEADER_BYTES],
+            _ => &record[8..],
+        };
+        let sum = checksum(covered, PLACE.seed());
         record[..8].copy_from_slice(&sum.to_le_bytes());
         let mut value = Vec::new();
         if let Ok(header) = vlog::open_record(&record, PLACE, &mut value) {
@@ -243,7 +248,16 @@ pub(super) const VALUE_RECORD: Target = Target {
         let mut record = Vec::new();
         let codec = kingtide_format::CodecId::Lz4;
         vlog::encode_record(&mut record, codec, 5, &[b'x'; 300], PLACE);
-        vec![record[8..].to_vec()]
+        let mut chunks = Vec::new();
+        for (chunk, place) in [(b"one", 25), (b"two", 53)] {
+            let place = BlockPlace {
+                offset: PLACE.offset + place,
+                ..PLACE
+            };
+            vlog::encode_record(&mut chunks, codec, 5, chunk, place);
+        }
+        let header = vlog::encode_chunked_header(5, (chunks.len() as u32, 6), PLACE);
+        vec![record[8..].to_vec(), [&header[8..], &chunks].concat()]
     },
 };
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kingtide::{Compression, FamilyOptions, SyncMode};
 
-use crate::random::Random;
+use crate::{random::Random, world::SPILL_BYTES_MIN};
 
 /// Sorts behind every key of the history, in the orders that it uses.
 pub const LAST_KEY: &[u8] = b"~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~";
@@ -93,7 +93,8 @@ fn prepare(xid: &'static str, families: &[&'static str]) -> Step {
         for index in 0..2 {
             let key = format!("of {xid} {index}").into_bytes();
             let value = format!("{name} {index} |")
-                .repeat(40 * index + 1)
+                // The second one is spilled.
+                .repeat(400 * index + 1)
                 .into_bytes();
             writes.push((*name, key, Some(value)));
         }
@@ -108,14 +109,26 @@ fn delete_range(range: StepRange, sync: SyncMode) -> Step {
     Step::DeleteRange(range, Some("again"), sync)
 }
 
-/// A transaction of about `values` times 70 KB, so that the log goes on in another segment.
+/// A transaction of about `values` times 70 KB, so that the log goes on in another segment: in values that are just too
+/// short to be spilled.
 fn bulk(number: usize, family: &'static str, values: usize) -> Step {
     let mut random = Random::new(number as u64);
     let write = |index: usize| {
         let key = format!("bulk{:02}", index % 7).into_bytes();
-        (family, key, Some(random.bytes(70_000)))
+        (family, key, Some(random.bytes(SPILL_BYTES_MIN - 100)))
     };
-    Step::Commit((0..values).map(write).collect(), SyncMode::None)
+    Step::Commit((0..values * 50).map(write).collect(), SyncMode::None)
+}
+
+/// A transaction that writes a value in a file of its own to each of `families`, twice to the first.
+fn spilled(number: usize, families: &[&'static str], sync: SyncMode) -> Step {
+    let mut random = Random::new(number as u64);
+    let twice = families.iter().take(1).chain(families);
+    let write = |name: &&'static str| {
+        let key = format!("spilled{}", number % 2).into_bytes();
+        (*name, key, Some(random.bytes(SPILL_BYTES_MIN + 300)))
+    };
+    Step::Commit(twice.map(write).collect(), sync)
 }
 
 /// A transaction that writes the first `keys` long values of `family`, each of 1 KiB.
@@ -173,6 +186,8 @@ pub fn steps() -> Vec<Step> {
     }
     steps.extend(two_phases());
     steps.push(commit(6, &["a", "c"], 2, SyncMode::None));
+    steps.push(spilled(40, &["a", "b"], SyncMode::None));
+    steps.push(spilled(41, &["c", "a"], SyncMode::Full));
     steps.push(Step::Flush("a"));
     steps.push(delete_range(("b", "key10", "key20"), SyncMode::Full));
     // Enough to rotate memtables on the way.
@@ -219,5 +234,7 @@ pub fn steps() -> Vec<Step> {
     ));
     steps.push(commit(22, &["f", "a"], 1, SyncMode::Full));
     steps.push(commit(23, &["f", "e"], 1, SyncMode::None));
+    steps.push(spilled(42, &["f", "e"], SyncMode::None));
+    steps.push(spilled(44, &["f", "a"], SyncMode::None));
     steps
 }

@@ -370,14 +370,16 @@ impl<C: Cursor> MvccCursor<C> {
         match self.source.kind() {
             EntryKind::Put => Ok(!is_expired(self.source.expires_at(), self.now)),
             EntryKind::Delete | EntryKind::SingleDelete => Ok(false),
-            kind @ (EntryKind::RangeDelete | EntryKind::Merge) => Err(StorageError::malformed(
-                "merged view of a family",
-                0,
-                format!(
-                    "the entry of commit {} has the reserved kind {kind:?}, which this version cannot read",
-                    self.source.sequence()
-                ),
-            )),
+            kind @ (EntryKind::RangeDelete | EntryKind::Merge | EntryKind::PutSpilled) => {
+                Err(StorageError::malformed(
+                    "merged view of a family",
+                    0,
+                    format!(
+                        "the entry of commit {} has the reserved kind {kind:?}, which this version cannot read",
+                        self.source.sequence()
+                    ),
+                ))
+            }
         }
     }
 }

@@ -8,8 +8,11 @@
 use std::{cmp::Ordering, ops::Range, sync::Arc};
 
 use kingtide_base::{
-    Cursor, EntryKind, Fragments, KeyOrder, RangeTombstone, SeqNo, StorageResult, ValueRef,
+    Cursor, EntryKind, Fragments, KeyOrder, RangeTombstone, SeqNo, StorageError, StorageResult,
+    ValuePointer, ValueRef,
 };
+
+use crate::spill::Spilled;
 
 /// The number of a transaction's own range deletes: above all commits, below its own writes that they did not remove.
 pub(super) const OWN_RANGES: SeqNo = SeqNo(u64::MAX - 1);
@@ -33,6 +36,8 @@ pub(crate) struct OwnWrites {
     buffer: Arc<[u8]>,
     writes: Arc<[OwnWrite]>,
     ranges: Arc<Fragments>,
+    /// The values that operations point to, kept for as long as the cursor.
+    spilled: Arc<[Arc<Spilled>]>,
     /// Invalid when it is not an index of `writes`.
     index: usize,
 }
@@ -61,6 +66,7 @@ impl OwnWrites {
             buffer,
             writes: writes.into(),
             ranges: Arc::default(),
+            spilled: Arc::default(),
             index: usize::MAX,
         }
     }
@@ -77,6 +83,12 @@ impl OwnWrites {
             sequence: OWN_RANGES,
         });
         self.ranges = Arc::new(Fragments::build(&self.order, tombstones, &[]));
+        self
+    }
+
+    /// The same, which keeps the values that operations point to.
+    pub(crate) fn holding(mut self, spilled: Vec<Arc<Spilled>>) -> Self {
+        self.spilled = spilled.into();
         self
     }
 
@@ -107,6 +119,7 @@ impl Clone for OwnWrites {
             buffer: Arc::clone(&self.buffer),
             writes: Arc::clone(&self.writes),
             ranges: Arc::clone(&self.ranges),
+            spilled: Arc::clone(&self.spilled),
             index: usize::MAX,
         }
     }
@@ -161,9 +174,11 @@ impl Cursor for OwnWrites {
     }
 
     fn kind(&self) -> EntryKind {
-        self.writes
-            .get(self.index)
-            .map_or(EntryKind::Delete, |write| write.kind)
+        // What was put with its value elsewhere is, to whoever walks, a put whose value is separated.
+        match self.writes.get(self.index).map(|write| write.kind) {
+            Some(EntryKind::PutSpilled) => EntryKind::Put,
+            kind => kind.unwrap_or(EntryKind::Delete),
+        }
     }
 
     fn expires_at(&self) -> i64 {
@@ -173,6 +188,13 @@ impl Cursor for OwnWrites {
     }
 
     fn value(&mut self) -> StorageResult<ValueRef<'_>> {
-        Ok(ValueRef::Inline(self.bytes(|write| &write.value)))
+        let value = self.bytes(|write| &write.value);
+        let kind = self.writes.get(self.index).map(|write| write.kind);
+        if kind != Some(EntryKind::PutSpilled) {
+            return Ok(ValueRef::Inline(value));
+        }
+        let malformed = || StorageError::malformed("transaction", 0, "malformed value pointer");
+        let pointer = ValuePointer::decode(value).ok_or_else(malformed)?;
+        Ok(ValueRef::Separated(pointer))
     }
 }

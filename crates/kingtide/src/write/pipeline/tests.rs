@@ -17,6 +17,8 @@ const PATH: &str = "/db";
 fn open(env: Arc<dyn kingtide_env::Env>) -> Db {
     let options = Options {
         env: Some(env),
+        // Long values are to go through the log.
+        spill_bytes_min: 0,
         ..Options::default()
     };
     Db::open(PATH, options).expect("the database opens")
