@@ -66,6 +66,9 @@ pub enum Proof {
         /// Every damage at every byte, opened in both ways
         #[arg(long)]
         full: bool,
+        /// Only damages whose name contains this, such as "MANIFEST" or "Swap"
+        #[arg(long, default_value = "")]
+        only: String,
     },
     /// Every call into the world failed, place by place
     FailNth {
@@ -84,6 +87,9 @@ pub enum Proof {
         /// Bytes between two damages
         #[arg(long, default_value_t = 1)]
         stride: usize,
+        /// Only files whose path contains this
+        #[arg(long, default_value = "")]
+        only: String,
     },
     /// A package index imported by a program that is killed half way
     RealData {
@@ -132,13 +138,13 @@ pub fn run(proof: Proof, threads: usize) -> Checked {
             threads,
         ),
         Proof::KillLoop { rounds, seed } => kill_loop(rounds, seed),
-        Proof::Corrupt { stride, full } => corrupt(stride, full, threads),
+        Proof::Corrupt { stride, full, only } => corrupt((stride, full), &only, threads),
         Proof::FailNth {
             growth,
             only,
             seconds,
         } => fail_nth(growth, &only, seconds, threads),
-        Proof::Repair { stride } => repair_proof(stride, threads),
+        Proof::Repair { stride, only } => repair_proof(stride, &only, threads),
         Proof::RealData {
             input,
             kingtide,
@@ -163,9 +169,9 @@ pub fn run(proof: Proof, threads: usize) -> Checked {
                 model(1_000_000, 1, None, threads),
                 crash_every_io(0..=u64::MAX, 1, 4, threads),
                 kill_loop(200, 1),
-                corrupt(1, false, threads),
+                corrupt((1, false), "", threads),
                 fail_nth(0, "", Some(110), threads),
-                repair_proof(17, threads),
+                repair_proof(17, "", threads),
                 isolation::run_ci(threads),
             ];
             proofs.into_iter().collect()
@@ -228,11 +234,12 @@ fn kill_loop(rounds: u64, seed: u64) -> Checked {
     Ok(())
 }
 
-fn corrupt(stride: u64, is_full: bool, threads: usize) -> Checked {
+fn corrupt((stride, is_full): (u64, bool), only: &str, threads: usize) -> Checked {
     let matrix = damage::matrix::Matrix::build()?;
     let stride = usize::try_from(stride).unwrap_or(usize::MAX).max(1);
-    let cases = matrix.cases(is_full).into_iter().step_by(stride);
-    let cases: Vec<damage::matrix::Case> = cases.collect();
+    let mut cases = matrix.cases(is_full);
+    cases.retain(|case| damage::matrix::name_of(case).contains(only));
+    let cases: Vec<damage::matrix::Case> = cases.into_iter().step_by(stride).collect();
     let case = |number: u64| &cases[usize::try_from(number).unwrap_or(0)];
     let item = |number| {
         let case = case(number);
@@ -325,21 +332,22 @@ fn fail_nth(growth: u64, only: &str, seconds: Option<u64>, threads: usize) -> Ch
         tally += report.tally;
     }
     found.finish("fail-nth")?;
-    if only.is_empty() {
-        sites.check_complete()?;
-    }
     let (listed, reached) = sites.count();
     say(&format!(
         "fail-nth: {reached} of {listed} sites reached, {} of {planned} runs, {} struck, {} calls and {} steps failed, \
          {} asked to reopen, 0 violations",
         tally.runs, tally.struck, tally.calls, tally.steps, tally.reopened
     ));
+    if only.is_empty() {
+        sites.check_complete()?;
+    }
     Ok(())
 }
 
-fn repair_proof(stride: usize, threads: usize) -> Checked {
+fn repair_proof(stride: usize, only: &str, threads: usize) -> Checked {
     let specimen = repair::Specimen::build()?;
-    let cases = specimen.cases(stride);
+    let mut cases = specimen.cases(stride);
+    cases.retain(|case| case.path.to_string_lossy().contains(only));
     let case = |number: u64| &cases[usize::try_from(number).unwrap_or(0)];
     let item = |number| specimen.check(case(number));
     let name_of = |number| format!("{} {:?}", case(number).path.display(), case(number).harm);

@@ -451,8 +451,13 @@ fn backup(work: &mut Work) -> Result<()> {
     db.backup(COPIES[0], &mut |_, _| {}).map(drop)
 }
 
+/// Into a directory that is there and empty, beside what an attempt that crashed has left.
 fn checkpoint(work: &mut Work) -> Result<()> {
     work.clear_copies().map_err(harness)?;
+    let copies = work.memory.open_directory(Path::new(COPIES[1]), true);
+    copies.map_err(harness)?;
+    let crashed = "/copy/.checkpoint.0123456789abcdef.unfinished/klog/000001.klog";
+    work.memory.write_file(crashed, b"half").map_err(harness)?;
     let db = work.open()?;
     db.checkpoint(COPIES[1]).map(drop)
 }
