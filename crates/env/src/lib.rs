@@ -22,7 +22,7 @@ mod world;
 
 pub mod sync;
 
-pub use faulty::{Fault, FaultyEnv, Operation, ReadRule, Rule, Times};
+pub use faulty::{Fault, FaultyEnv, Judge, Operation, ReadRule, Rule, Times};
 pub use memory::{CrashImage, MemoryEnv};
 pub use posix::{PosixEnv, raise_open_file_limit};
 pub use threads::{ThreadLabel, thread_label};

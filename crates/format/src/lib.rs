@@ -14,6 +14,7 @@ mod two_phase;
 pub mod block;
 pub mod klog;
 pub mod vlog;
+mod witness;
 
 pub use codec::CodecId;
 pub use dump::{dump_manifest, dump_segment};
@@ -40,6 +41,7 @@ pub use two_phase::{
     CONTROL_FAMILY, Control, Lock, LockReader, LockSections, Prepare, XID_BYTES_MAX, split_control,
     write_lock, write_lock_section, write_prepare, write_prepared_commit, write_prepared_rollback,
 };
+pub use witness::{ManifestWitness, WITNESS_BYTES, WITNESS_VERSION};
 
 #[cfg(test)]
 mod testing {

@@ -1,6 +1,6 @@
 //! Some bytes of every file damaged, and files cut short. `proof corrupt` damages every byte.
 
-use kingtide_testkit::damage::{self, Flip, Specimen};
+use kingtide_testkit::damage::{self, Flip, Specimen, matrix::Matrix};
 
 #[test]
 fn a_damaged_byte_is_an_error_or_harmless() {
@@ -44,5 +44,17 @@ fn a_file_cut_short_is_an_error_or_harmless() {
                 .check_truncated(&path, kept)
                 .unwrap_or_else(|violation| panic!("{violation}"));
         }
+    }
+}
+
+/// `proof corrupt` checks all of these.
+#[test]
+fn exchanged_stale_and_foreign_bytes_are_an_error_or_harmless() {
+    let matrix = Matrix::build().unwrap_or_else(|violation| panic!("{violation}"));
+    let cases = matrix.cases(false);
+    for case in cases.iter().step_by(149) {
+        matrix
+            .check(case)
+            .unwrap_or_else(|violation| panic!("{violation}"));
     }
 }

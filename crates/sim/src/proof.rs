@@ -8,12 +8,14 @@ use std::{
     ops::AddAssign,
     path::PathBuf,
     process::{Command, exit},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use clap::Subcommand;
 use kingtide_sim::report::{progress_bar, say};
 use kingtide_testkit::{
-    Checked, Violation, damage, history, kill, real_data, repair,
+    Checked, Violation, call_sites, damage, history, kill, real_data, repair,
     runner::{self, Report},
     script,
 };
@@ -57,17 +59,38 @@ pub enum Proof {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// Every byte of every file damaged
+    /// Every byte of every file damaged, and sectors and files exchanged
     Corrupt {
-        /// Bytes between two damages
+        /// Does only one in so many damages
         #[arg(long, default_value_t = 1)]
         stride: u64,
+        /// Every damage at every byte, opened in both ways
+        #[arg(long)]
+        full: bool,
+        /// Only damages whose name contains this, such as "MANIFEST" or "Swap"
+        #[arg(long, default_value = "")]
+        only: String,
+    },
+    /// Every call into the world failed, place by place
+    FailNth {
+        /// Fails the calls whose numbers are powers of this; 0 fails the first of each place only
+        #[arg(long, default_value_t = 2)]
+        growth: u64,
+        /// Only places whose file and line contain this
+        #[arg(long, default_value = "")]
+        only: String,
+        /// Ends after so many seconds
+        #[arg(long)]
+        seconds: Option<u64>,
     },
     /// Damaged databases repaired
     Repair {
         /// Bytes between two damages
         #[arg(long, default_value_t = 1)]
         stride: usize,
+        /// Only files whose path contains this
+        #[arg(long, default_value = "")]
+        only: String,
     },
     /// A package index imported by a program that is killed half way
     RealData {
@@ -118,8 +141,13 @@ pub fn run(proof: Proof, threads: usize) -> Checked {
             threads,
         ),
         Proof::KillLoop { rounds, seed } => kill_loop(rounds, seed),
-        Proof::Corrupt { stride } => corrupt(stride, threads),
-        Proof::Repair { stride } => repair_proof(stride, threads),
+        Proof::Corrupt { stride, full, only } => corrupt((stride, full), &only, threads),
+        Proof::FailNth {
+            growth,
+            only,
+            seconds,
+        } => fail_nth(growth, &only, seconds, threads),
+        Proof::Repair { stride, only } => repair_proof(stride, &only, threads),
         Proof::RealData {
             input,
             kingtide,
@@ -145,8 +173,9 @@ pub fn run(proof: Proof, threads: usize) -> Checked {
                 model(1_000_000, 1, None, threads),
                 crash_every_io(0..=u64::MAX, 1, 4, threads),
                 kill_loop(200, 1),
-                corrupt(1, threads),
-                repair_proof(17, threads),
+                corrupt((1, false), "", threads),
+                fail_nth(0, "", Some(110), threads),
+                repair_proof(17, "", threads),
                 isolation::run_ci(threads),
                 operations::run_ci(threads),
             ];
@@ -210,43 +239,120 @@ fn kill_loop(rounds: u64, seed: u64) -> Checked {
     Ok(())
 }
 
-fn corrupt(stride: u64, threads: usize) -> Checked {
-    let specimen = damage::Specimen::build()?;
+fn corrupt((stride, is_full): (u64, bool), only: &str, threads: usize) -> Checked {
+    let matrix = damage::matrix::Matrix::build()?;
     let stride = usize::try_from(stride).unwrap_or(usize::MAX).max(1);
-    let places: Vec<damage::Place> = specimen.places().into_iter().step_by(stride).collect();
-    let place = |number: u64| &places[usize::try_from(number).unwrap_or(0)];
+    let mut cases = matrix.cases(is_full);
+    cases.retain(|case| damage::matrix::name_of(case).contains(only));
+    let cases: Vec<damage::matrix::Case> = cases.into_iter().step_by(stride).collect();
+    let case = |number: u64| &cases[usize::try_from(number).unwrap_or(0)];
     let item = |number| {
-        let place = place(number);
-        let mut tally = damage::DamageTally::default();
-        for flip in [damage::Flip::Invert, damage::Flip::OneBit] {
-            for is_read_only in [false, true] {
-                tally += specimen.check(place, flip, is_read_only)?;
-            }
+        let case = case(number);
+        if let damage::matrix::Harm::Invert(offset) = case.harm
+            && damage::is_table_or_values(&case.path)
+        {
+            let place = damage::Place {
+                path: case.path.clone(),
+                offset: offset as u64,
+            };
+            damage::check_verify(matrix.specimen(), &place)?;
         }
-        if damage::is_table_or_values(&place.path) {
-            damage::check_verify(&specimen, place)?;
-        }
-        Ok(tally)
+        matrix.check(case)
     };
-    let name_of = |number| {
-        format!(
-            "{} offset {}",
-            place(number).path.display(),
-            place(number).offset
-        )
-    };
-    let report = run_items("corrupt", places.len() as u64, threads, &item, &name_of);
+    let found = Found::default();
+    let item = |number| found.collect(item(number));
+    let name_of = |number| damage::matrix::name_of(case(number));
+    let report = run_items("corrupt", cases.len() as u64, threads, &item, &name_of);
+    found.finish("corrupt")?;
     let tally = report.tally;
+    let bytes: usize = matrix
+        .specimen()
+        .files()
+        .iter()
+        .map(|(_, bytes)| bytes)
+        .sum();
     let text = format!(
-        "{} damages, {} refused to open, {} reported by reads, {} harmless",
-        tally.damages, tally.refused, tally.reported, tally.harmless
+        "{bytes} bytes in {} files, {} damages, {} refused to open, {} reported by reads, {} harmless",
+        matrix.specimen().files().len(),
+        tally.damages,
+        tally.refused,
+        tally.reported,
+        tally.harmless
     );
     finish("corrupt", &report, &text)
 }
 
-fn repair_proof(stride: usize, threads: usize) -> Checked {
+/// The violations of a proof that goes on after the first one: which items fail shows what is broken.
+#[derive(Default)]
+struct Found(Mutex<Vec<String>>);
+
+impl Found {
+    /// How many are printed.
+    const SHOWN: usize = 30;
+
+    fn collect<T: Default>(&self, outcome: Checked<T>) -> Checked<T> {
+        let found = |violation: Violation| {
+            let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            list.push(violation.to_string());
+            T::default()
+        };
+        Ok(outcome.unwrap_or_else(found))
+    }
+
+    fn finish(self, name: &str) -> Checked {
+        let mut list = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if list.is_empty() {
+            return Ok(());
+        }
+        list.sort();
+        say(&format!("{name}: {} violations", list.len()));
+        list.truncate(Self::SHOWN);
+        Err(Violation::new(list.join("\n\n")))
+    }
+}
+
+fn fail_nth(growth: u64, only: &str, seconds: Option<u64>, threads: usize) -> Checked {
+    let sites = call_sites::Sites::find()?;
+    let ends = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let mut tally = call_sites::SiteTally::default();
+    let mut planned = 0;
+    let found = Found::default();
+    for is_first in [true, false] {
+        let mut targets = match is_first {
+            true => sites.targets(growth),
+            false => sites.pairs(),
+        };
+        targets.retain(|targets| call_sites::name_of(targets).contains(only));
+        planned += targets.len();
+        let target = |number: u64| &targets[usize::try_from(number).unwrap_or(0)];
+        let item = |number| match ends {
+            Some(ends) if Instant::now() > ends => Ok(call_sites::SiteTally::default()),
+            _ => call_sites::check(&sites, target(number), number),
+        };
+        let name_of = |number| call_sites::name_of(target(number));
+        let item = |number| found.collect(item(number));
+        // Most of their time the runs wait for work that has failed to be tried again.
+        let count = targets.len() as u64;
+        let report = run_items("fail-nth", count, threads * 4, &item, &name_of);
+        tally += report.tally;
+    }
+    found.finish("fail-nth")?;
+    let (listed, reached) = sites.count();
+    say(&format!(
+        "fail-nth: {reached} of {listed} sites reached, {} of {planned} runs, {} struck, {} calls and {} steps failed, \
+         {} asked to reopen, 0 violations",
+        tally.runs, tally.struck, tally.calls, tally.steps, tally.reopened
+    ));
+    if only.is_empty() {
+        sites.check_complete()?;
+    }
+    Ok(())
+}
+
+fn repair_proof(stride: usize, only: &str, threads: usize) -> Checked {
     let specimen = repair::Specimen::build()?;
-    let cases = specimen.cases(stride);
+    let mut cases = specimen.cases(stride);
+    cases.retain(|case| case.path.to_string_lossy().contains(only));
     let case = |number: u64| &cases[usize::try_from(number).unwrap_or(0)];
     let item = |number| specimen.check(case(number));
     let name_of = |number| format!("{} {:?}", case(number).path.display(), case(number).harm);

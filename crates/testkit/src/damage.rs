@@ -9,6 +9,10 @@
 //! it was there, so this looks like a commit that was cut off by a crash.
 //!
 //! Long runs of zeros (space that a log keeps for later) are sampled.
+//!
+//! [`matrix`] does more than flip bytes: files cut off, blocks exchanged, stale or foreign blocks and files.
+
+pub mod matrix;
 
 use std::{
     collections::BTreeMap,
@@ -63,12 +67,19 @@ impl std::ops::AddAssign for DamageTally {
 
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// What all families show.
+type State = BTreeMap<&'static str, Content>;
+
 /// A database at rest and what it must show.
 pub struct Specimen {
     env: MemoryEnv,
-    families: BTreeMap<&'static str, Content>,
+    families: State,
     /// The family, key and value of the last commit.
     last: (&'static str, Vec<u8>, Vec<u8>),
+    /// What it shows after each commit that is not in tables, and before the first of them.
+    states: Vec<State>,
+    /// The same database at earlier moments.
+    earlier: Vec<MemoryEnv>,
 }
 
 /// One place to damage.
@@ -86,10 +97,15 @@ impl Specimen {
     /// # Errors
     /// What the database answers.
     pub fn build() -> Checked<Self> {
-        let env = MemoryEnv::new(5);
+        Self::build_with(5)
+    }
+
+    /// A database of the same history, with other values and other salts for each `seed`.
+    fn build_with(seed: u64) -> Checked<Self> {
+        let env = MemoryEnv::new(seed);
         let db = Db::open(world::DATABASE, world::options(&env))?;
-        let mut families: BTreeMap<&'static str, Content> = BTreeMap::new();
-        let mut random = Random::new(11);
+        let mut families = State::new();
+        let mut random = Random::new(seed + 6);
         for (name, compression) in [("plain", Compression::None), ("packed", Compression::Lz4)] {
             let options = FamilyOptions {
                 value_threshold_bytes: 128,
@@ -101,8 +117,11 @@ impl Specimen {
             db.create_family(name, options)?;
             families.insert(name, Content::new());
         }
+        let mut states = Vec::new();
+        let mut earlier = vec![env.kill()];
         // Two flushes with values in and out of the table, then commits that stay in the log.
         for round in 0..3 {
+            states = vec![families.clone()];
             for number in 0..12 {
                 let mut transaction = db.begin_with(TransactionOptions::default())?;
                 for (name, content) in &mut families {
@@ -113,10 +132,13 @@ impl Specimen {
                     content.insert(key, value);
                 }
                 transaction.commit()?;
+                states.push(families.clone());
             }
+            earlier.push(env.kill());
             if round < 2 {
                 db.flush(&db.family("plain")?)?;
                 db.flush(&db.family("packed")?)?;
+                earlier.push(env.kill());
             }
         }
         db.wait_idle()?;
@@ -126,6 +148,12 @@ impl Specimen {
             b"nothing comes after this".to_vec(),
         );
         db.put(&db.family(last.0)?, &last.1, &last.2)?;
+        let mut shown = families.clone();
+        shown
+            .entry(last.0)
+            .or_default()
+            .insert(last.1.clone(), last.2.clone());
+        states.push(shown);
         let found = env.kill();
         world::power_off(&env);
         let _ = db.close();
@@ -133,6 +161,8 @@ impl Specimen {
             env: found,
             families,
             last,
+            states,
+            earlier,
         };
         let outcome = specimen.check_copy(&specimen.copy(), false)?;
         ensure(matches!(outcome, Outcome::Harmless), || {

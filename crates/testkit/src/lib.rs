@@ -7,6 +7,7 @@
 //! | [`metamorphic`] | the same operations under different settings give the same answers |
 //! | [`sequences`] | all short sequences of operations, cut at every call, recover to what was promised |
 //! | [`kill`] | a real process killed on a real directory loses no acknowledged transaction |
+//! | [`call_sites`] | every place that calls into the world may fail: nothing is lost, and work goes on |
 //! | [`damage`] | a flipped byte anywhere is an error or harmless, never a wrong answer |
 //! | [`repair`] | what is whole in a damaged database is brought back, and what is not is told |
 //! | [`fuzz`] | any bytes are an error or harmless, in every decoder, and any calls answer as a map would |
@@ -19,6 +20,7 @@
 //! Nothing here sleeps or measures time. All randomness comes from a seed that every failure names; the order in which
 //! the threads of [`isolation::history`] and [`isolation::workloads`] run is the machine's.
 
+pub mod call_sites;
 pub mod damage;
 pub mod dump;
 pub mod fixtures;

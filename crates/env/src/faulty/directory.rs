@@ -88,6 +88,8 @@ impl Directory for FaultyDirectory {
     }
 
     fn available_bytes(&self) -> io::Result<u64> {
+        self.rules
+            .check(Operation::Space, Name::Path(self.path()))?;
         self.inner.available_bytes()
     }
 }

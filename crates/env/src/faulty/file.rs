@@ -21,7 +21,7 @@ impl FaultyFile {
         }
     }
 
-    fn check(&self, operation: Operation) -> io::Result<()> {
+    fn check(&self, operation: Operation) -> io::Result<Option<Fault>> {
         self.rules.check(operation, Name::Plain(&self.name))
     }
 
@@ -38,9 +38,9 @@ impl FaultyFile {
 
 impl File for FaultyFile {
     fn read_at(&self, target: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.check(Operation::Read)?;
+        let judged = self.check(Operation::Read)?;
         let count = self.inner.read_at(target, offset)?;
-        match self.rules.read_fault(Name::Plain(&self.name)) {
+        match judged.or(self.rules.read_fault(Name::Plain(&self.name))) {
             None => Ok(count),
             Some(Fault::ShortRead) => Ok(count / 2),
             Some(Fault::FlipBit(bit)) => {
@@ -78,6 +78,7 @@ impl File for FaultyFile {
     }
 
     fn len(&self) -> io::Result<u64> {
+        self.check(Operation::Length)?;
         self.inner.len()
     }
 

@@ -22,7 +22,7 @@ use std::{
 };
 
 use self::directory::FaultyDirectory;
-pub use self::rules::{Fault, Operation, ReadRule, Rule, Times};
+pub use self::rules::{Fault, Judge, Operation, ReadRule, Rule, Times};
 use self::rules::{Name, Rules};
 use crate::{Directory, Env, JoinHandle};
 
@@ -40,6 +40,15 @@ impl FaultyEnv {
         Self {
             inner,
             rules: Arc::new(Rules::default()),
+        }
+    }
+
+    /// `inner`, whose every call `judge` decides about, besides the rules that are added.
+    #[must_use]
+    pub fn judged_by(inner: Arc<dyn Env>, judge: Arc<Judge>) -> Self {
+        Self {
+            inner,
+            rules: Arc::new(Rules::judged_by(judge)),
         }
     }
 
@@ -77,6 +86,7 @@ impl Env for FaultyEnv {
     }
 
     fn canonical_path(&self, path: &Path) -> io::Result<PathBuf> {
+        self.rules.check(Operation::Resolve, Name::Path(path))?;
         self.inner.canonical_path(path)
     }
 
@@ -97,6 +107,7 @@ impl Env for FaultyEnv {
     }
 
     fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle> {
+        self.rules.check(Operation::Spawn, Name::Plain(name))?;
         self.inner.spawn(name, body)
     }
 

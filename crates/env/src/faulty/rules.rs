@@ -1,6 +1,6 @@
 //! Which calls fail, and how.
 
-use std::{collections::BTreeMap, io, path::Path};
+use std::{collections::BTreeMap, fmt, io, path::Path, sync::Arc};
 
 use crate::sync::Mutex;
 
@@ -33,6 +33,14 @@ pub enum Operation {
     Lock,
     /// [`crate::File::prepare_window`].
     Window,
+    /// [`crate::File::len`].
+    Length,
+    /// [`crate::Directory::available_bytes`]; the name is the path of the directory.
+    Space,
+    /// [`crate::Env::canonical_path`]; the name is the path.
+    Resolve,
+    /// [`crate::Env::spawn`]; the name is that of the thread.
+    Spawn,
 }
 
 impl Operation {
@@ -87,6 +95,10 @@ pub struct ReadRule {
     /// How often.
     pub times: Times,
 }
+
+/// Decides what becomes of a call, on the thread that makes it: it passes, fails with an error, or, if it reads, brings
+/// something else back.
+pub type Judge = dyn Fn(Operation) -> io::Result<Option<Fault>> + Send + Sync;
 
 /// What a rule looks at.
 #[derive(Clone, Copy)]
@@ -154,12 +166,28 @@ struct RuleBook {
 }
 
 /// The rules of a world, shared by all its handles.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Rules {
     book: Mutex<RuleBook>,
+    judge: Option<Arc<Judge>>,
+}
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rules")
+            .field("book", &self.book)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Rules {
+    pub(super) fn judged_by(judge: Arc<Judge>) -> Self {
+        Self {
+            book: Mutex::default(),
+            judge: Some(judge),
+        }
+    }
+
     pub(super) fn add(&self, rule: Rule) {
         let armed = Armed::new(rule.name_contains, rule.nth, rule.times, rule.error);
         self.book.lock().errors.push((rule.operation, armed));
@@ -180,11 +208,16 @@ impl Rules {
         self.book.lock().counts.clone()
     }
 
-    /// Counts a call.
+    /// Counts a call. Answers what the judge changes about a read.
     ///
     /// # Errors
-    /// The error of the rule that strikes it.
-    pub(super) fn check(&self, operation: Operation, name: Name<'_>) -> io::Result<()> {
+    /// The error of the judge, or of the rule that strikes the call.
+    pub(super) fn check(&self, operation: Operation, name: Name<'_>) -> io::Result<Option<Fault>> {
+        // Before the lock is taken: a judge may look at the thread's stack.
+        let judged = match &self.judge {
+            Some(judge) => judge(operation),
+            None => Ok(None),
+        };
         let mut book = self.book.lock();
         *book.counts.entry(operation).or_default() += 1;
         // Every rule sees the call, also when an earlier one struck: each counts on its own.
@@ -195,7 +228,7 @@ impl Rules {
             }
         }
         match error {
-            None => Ok(()),
+            None => judged,
             Some(kind) => Err(io::Error::new(
                 kind,
                 format!("{operation:?} fails by a rule of the test"),

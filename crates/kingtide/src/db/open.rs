@@ -281,9 +281,6 @@ fn open_manifest(place: &Place, options: &Options, path: &Path) -> Result<Manife
             ManifestSlot::Writer(Box::new(writer))
         });
     }
-    if options.read_only {
-        return Err(no_database(path));
-    }
     for (directory, name) in [
         (&place.wal, "wal"),
         (&place.klog, "klog"),
@@ -300,6 +297,9 @@ fn open_manifest(place: &Place, options: &Options, path: &Path) -> Result<Manife
             )
             .into());
         }
+    }
+    if options.read_only {
+        return Err(no_database(path));
     }
     let state = ManifestState::default();
     let writer = Manifest::create(Arc::clone(root), Arc::clone(&place.env), state)?;

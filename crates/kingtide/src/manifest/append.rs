@@ -9,6 +9,8 @@
 //! written to `MANIFEST-N.new`, synced, renamed to `MANIFEST-N`, the directory synced, the old file removed. Opening
 //! does the same, so that nothing is ever appended behind a tail that is not known to be whole.
 //!
+//! What is durable is also noted in the file `WITNESS` (see `witness`).
+//!
 //! Failures:
 //! - A write that fails (a full disk) leaves the state as it was. What part of the batch reached the file is unknown, so
 //!   the next append begins with a new file. Until one has succeeded, a crash may bring the failed batch back: files
@@ -31,6 +33,7 @@ use super::{
     ManifestState,
     name::{Numbers, final_name, unfinished_name},
     replay::{current, replay},
+    witness::{self, Witness},
 };
 
 /// The name under which errors of the directory itself are reported.
@@ -89,6 +92,7 @@ pub(crate) struct Manifest {
     /// The length of the file beyond which it is replaced.
     roll_at: u64,
     tail: Tail,
+    witness: Witness,
 }
 
 /// Why a new file could not take over.
@@ -123,6 +127,7 @@ impl Manifest {
             let taken = io::ErrorKind::AlreadyExists.into();
             return Err(StorageError::io(final_name(number), "create", taken));
         }
+        Witness::remove(&*directory);
         Self::begin(directory, env, state, (sizes, numbers))
     }
 
@@ -140,8 +145,9 @@ impl Manifest {
         env: Arc<dyn Env>,
         sizes: Sizes,
     ) -> StorageResult<Self> {
+        let witness = witness::read(&*directory)?;
         let numbers = Numbers::list(&*directory)?;
-        let mut state = replay(&*directory, current(&numbers)?)?;
+        let mut state = replay(&*directory, current(&numbers)?, witness)?;
         state.date_tombstones(env.unix_micros() / 1_000_000);
         Self::begin(directory, env, state, (sizes, numbers))
     }
@@ -170,6 +176,8 @@ impl Manifest {
         for number in numbers.unfinished {
             remove(&*directory, &unfinished_name(number));
         }
+        let mut witness = Witness::open(&*directory);
+        witness.note(number_last, current.end);
         let roll_at = current.roll_at(sizes);
         Ok(Self {
             directory,
@@ -180,6 +188,7 @@ impl Manifest {
             number_last,
             roll_at,
             tail: Tail::Whole,
+            witness,
         })
     }
 
@@ -218,6 +227,7 @@ impl Manifest {
         }
         self.current.durable = Lsn(end);
         self.state = state;
+        self.witness.note(self.current.number, end);
         // The batch is durable, with or without its witness; a tail in doubt is replaced at the next append.
         if self.current.write_mark().is_ok() {
             self.tail = Tail::Whole;
@@ -259,6 +269,7 @@ impl Manifest {
             Ok(file) => {
                 remove(&*self.directory, &self.current.name);
                 self.roll_at = file.roll_at(self.sizes);
+                self.witness.note(file.number, file.end);
                 self.current = file;
                 self.tail = Tail::Whole;
                 Ok(())
@@ -282,6 +293,7 @@ impl Manifest {
 struct ManifestFile {
     file: Arc<dyn File>,
     name: String,
+    number: u64,
     salt: u64,
     /// Where the next frame goes.
     end: u64,
@@ -396,6 +408,7 @@ impl Place<'_> {
         let mut target = ManifestFile {
             file,
             name: name.to_owned(),
+            number: self.number,
             salt: self.salt,
             end: MANIFEST_HEADER_BYTES as u64,
             durable: Lsn::ZERO,

@@ -6,6 +6,7 @@
 //! | `name` | the names of manifest files, and which one counts |
 //! | `source` | frames of a file, through a buffer |
 //! | `replay` | from a file to a state; torn tail or damage |
+//! | `witness` | the file that tells a manifest that lost its end |
 //! | `append` | the open manifest: appends, syncs, rolls |
 
 mod append;
@@ -13,6 +14,7 @@ mod name;
 mod replay;
 mod source;
 mod state;
+mod witness;
 
 pub(crate) use append::Manifest;
 pub(crate) use replay::{is_present, read};

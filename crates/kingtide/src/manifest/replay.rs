@@ -5,6 +5,8 @@
 //! 3. After it, batches are applied up to the first invalid frame. That is the end, unless a valid frame further on
 //!    carries a durable mark beyond it: then bytes that were durable are gone, which is damage.
 //!
+//! The end that is found must not lie before that of the file `WITNESS`, which is read first: bytes beyond were durable.
+//!
 //! Reads only. A file that another process is appending to is read as of some moment: a frame that was invalid because
 //! it was just being written is looked at again before it is called damaged.
 
@@ -14,7 +16,7 @@ use kingtide_base::{StorageError, StorageResult};
 use kingtide_env::{Directory, OpenMode};
 use kingtide_format::{
     Edit, FRAME_ALIGN, Frame, FrameFault, FrameKind, HeaderFault, MANIFEST_HEADER_BYTES,
-    MANIFEST_VERSION, ManifestHeader, decode_edits,
+    MANIFEST_VERSION, ManifestHeader, ManifestWitness, decode_edits,
 };
 
 use super::{
@@ -22,6 +24,7 @@ use super::{
     append::directory_error,
     name::{Numbers, final_name},
     source::FrameSource,
+    witness,
 };
 
 /// How often a read starts again because the manifest was replaced under it.
@@ -39,8 +42,9 @@ pub(crate) fn is_present(directory: &dyn Directory) -> StorageResult<bool> {
 pub(crate) fn read(directory: &dyn Directory) -> StorageResult<ManifestState> {
     let mut attempts = 1;
     loop {
+        let seen = witness::read(directory)?;
         let number = current(&Numbers::list(directory)?)?;
-        match replay(directory, number) {
+        match replay(directory, number, seen) {
             // A writer may have rolled to a new manifest since the directory was listed.
             Err(StorageError::Io { source, .. })
                 if source.kind() == io::ErrorKind::NotFound && attempts < READ_ATTEMPTS_MAX =>
@@ -59,8 +63,12 @@ pub(super) fn current(numbers: &Numbers) -> StorageResult<u64> {
         .ok_or_else(|| directory_error("find the manifest in", io::ErrorKind::NotFound.into()))
 }
 
-/// The state that manifest `number` describes.
-pub(super) fn replay(directory: &dyn Directory, number: u64) -> StorageResult<ManifestState> {
+/// The state that manifest `number` describes; `witness` says how far it must reach.
+pub(super) fn replay(
+    directory: &dyn Directory,
+    number: u64,
+    witness: Option<ManifestWitness>,
+) -> StorageResult<ManifestState> {
     let name = final_name(number);
     let file = directory
         .open(&name, OpenMode::Read)
@@ -90,6 +98,7 @@ pub(super) fn replay(directory: &dyn Directory, number: u64) -> StorageResult<Ma
             return Err(replay.damage(offset, "the snapshot ends within a batch"));
         }
         if offset >= file_bytes {
+            witness::check(witness, &name, (number, offset))?;
             return Ok(replay.state);
         }
         match source.frame(header.salt, offset)? {
@@ -106,6 +115,7 @@ pub(super) fn replay(directory: &dyn Directory, number: u64) -> StorageResult<Ma
             }
             Err(fault) => {
                 if !is_lost(&mut source, header.salt, offset, file_bytes)? {
+                    witness::check(witness, &name, (number, offset))?;
                     return Ok(replay.state);
                 }
                 // The frame may have been half written when it was read, and whole when its witness was.

@@ -52,7 +52,9 @@ impl Target {
         for taken in [name, work_name.as_str()] {
             let is_free = match parent.open_directory(taken, false) {
                 Ok(found) => found.list().map_err(fail)?.is_empty(),
-                Err(error) => error.kind() == io::ErrorKind::NotFound,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+                Err(error) if error.kind() == io::ErrorKind::NotADirectory => false,
+                Err(error) => return Err(fail(error)),
             };
             if !is_free {
                 let text = format!(

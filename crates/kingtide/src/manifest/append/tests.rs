@@ -99,7 +99,14 @@ fn manifest_names(env: &MemoryEnv) -> Vec<String> {
         path.file_name()
             .map(|name| name.to_string_lossy().into_owned())
     };
-    env.paths().into_iter().filter_map(name).collect()
+    let names = env.paths().into_iter().filter_map(name);
+    names.filter(|name| name != "WITNESS").collect()
+}
+
+/// The witness is lost, as by a power cut.
+fn lose_witness(env: &MemoryEnv) {
+    let path = format!("{DIRECTORY_PATH}/WITNESS");
+    env.write_file(path, b"").expect("memory");
 }
 
 fn current_path(env: &MemoryEnv) -> String {
@@ -333,6 +340,7 @@ fn damage_without_a_witness_costs_at_most_the_last_batch() {
     let path = current_path(&env);
     let mut bytes = env.read_file(&path).expect("there");
     bytes.truncate(usize::try_from(manifest.current.durable.0).expect("short"));
+    lose_witness(&env);
     let end = bytes.len() as u64;
     env.write_file(&path, &bytes).expect("memory");
     let mut without_last = first_state();
@@ -355,6 +363,75 @@ fn damage_without_a_witness_costs_at_most_the_last_batch() {
     assert!(lost > 0);
 }
 
+/// Goal: a manifest that lost its end is damaged, wherever it was cut, also between two batches. Method: every length; the
+/// last Mark alone is no loss.
+#[test]
+fn a_cut_at_any_length_is_reported() {
+    let (env, manifest) = sample();
+    let path = current_path(&env);
+    let bytes = env.read_file(&path).expect("there");
+    let durable = usize::try_from(manifest.current.durable.0).expect("short");
+    for length in 0..durable {
+        env.write_file(&path, &bytes[..length]).expect("memory");
+        fault_of(read_state(&env));
+        fault_of(open(&env));
+    }
+    for length in durable..=bytes.len() {
+        env.write_file(&path, &bytes[..length]).expect("memory");
+        assert_eq!(&read_state(&env).expect("whole"), manifest.state());
+    }
+}
+
+/// Goal: an older copy of the manifest, of the same number or of an earlier one, is refused. Method: both, by hand.
+#[test]
+fn an_older_manifest_is_reported() {
+    let (env, mut manifest) = sample();
+    let first = current_path(&env);
+    let bytes = env.read_file(&first).expect("there");
+    manifest.append(&batch(3)).expect("memory");
+    env.write_file(&first, &bytes).expect("memory");
+    fault_of(read_state(&env));
+    let (env, _) = sample();
+    drop(open(&env).expect("whole"));
+    let second = current_path(&env);
+    let folder = directory(&env).expect("memory");
+    folder.remove("MANIFEST-000002").expect("memory");
+    assert!(env.read_file(second).is_none());
+    env.write_file(&first, &bytes).expect("memory");
+    let corruption = fault_of(open(&env));
+    assert_eq!((corruption.expected, corruption.found), (2, 1));
+}
+
+/// Goal: a damaged witness, and one that cannot be written, cost nothing. Method: every byte; every call of it fails.
+#[test]
+fn a_witness_that_fails_costs_nothing() {
+    let (env, manifest) = sample();
+    let path = format!("{DIRECTORY_PATH}/WITNESS");
+    for offset in 0..env.read_file(&path).expect("there").len() as u64 {
+        assert!(env.corrupt(&path, offset, |byte| *byte ^= 0x10));
+        assert_eq!(&read_state(&env).expect("whole"), manifest.state());
+        assert!(env.corrupt(&path, offset, |byte| *byte ^= 0x10));
+    }
+    for operation in [Operation::Create, Operation::Write, Operation::Remove] {
+        let memory = MemoryEnv::new(9);
+        let env = FaultyEnv::new(Arc::new(memory.clone()));
+        env.fail(Rule {
+            times: Times::Forever,
+            ..faulty(operation, "WITNESS")
+        });
+        let directory = env
+            .open_directory(Path::new(DIRECTORY_PATH), true)
+            .expect("memory");
+        let world = Arc::new(env.clone());
+        let created = Manifest::create_with(directory, world, first_state(), SMALL);
+        let mut manifest = created.expect("the witness does not matter");
+        for step in 0..3 {
+            manifest.append(&batch(step)).expect("as before");
+        }
+        assert_eq!(&read_state(&memory).expect("whole"), manifest.state());
+    }
+}
+
 /// A torn tail is replaced at the next opening, so that nothing is appended behind it.
 #[test]
 fn a_torn_tail_ends_the_manifest_and_is_not_appended_to() {
@@ -363,6 +440,7 @@ fn a_torn_tail_ends_the_manifest_and_is_not_appended_to() {
     let bytes = env.read_file(&path).expect("there");
     let torn = &bytes[..usize::try_from(manifest.current.durable.0).expect("short") - 16];
     env.write_file(&path, torn).expect("memory");
+    lose_witness(&env);
     let before = read_state(&env).expect("a torn tail is no damage");
     assert_ne!(&before, manifest.state());
     let mut reopened = open(&env).expect("a torn tail is no damage");
@@ -385,6 +463,7 @@ fn a_cut_into_the_snapshot_is_damage() {
     }
     env.write_file(&path, &bytes[..snapshot_end])
         .expect("memory");
+    lose_witness(&env);
     assert_eq!(read_state(&env).expect("whole"), first_state());
 }
 
