@@ -44,6 +44,7 @@ pub struct Tree {
 struct Message {
     message: Option<Diagnostic>,
     executable: Option<PathBuf>,
+    manifest_path: Option<PathBuf>,
     target: Option<Target>,
     profile: Option<Profile>,
 }
@@ -51,7 +52,6 @@ struct Message {
 #[derive(Deserialize)]
 struct Target {
     name: String,
-    src_path: PathBuf,
 }
 
 #[derive(Deserialize)]
@@ -234,9 +234,8 @@ impl Tree {
         }
         let programs = messages.into_iter().filter_map(|message| {
             let target = message.target?;
-            let source = target.src_path.parent()?.parent()?;
             Some(Program {
-                folder: source.to_owned(),
+                folder: message.manifest_path?.parent()?.to_owned(),
                 name: target.name,
                 path: message.executable?,
                 is_test: message.profile.is_some_and(|profile| profile.test),
