@@ -6,6 +6,7 @@
 //! | `bless` | lowers the numbers in `xtask/ratchet.txt` to what is true now; never raises one |
 //! | `bless goldens` | writes the golden files of the durable formats again from what the code encodes now |
 //! | `capi-check` | the C programs at full length, plainly and under the address sanitizer and valgrind |
+//! | `coverage` | the share of lines that tests run in the log, the manifest, transactions and merges; see [`coverage`] |
 //! | `install` | builds and installs the C library and the command; see [`install`] |
 //! | `ci` | everything a change must pass: runs `.ci/run` |
 #![expect(
@@ -14,6 +15,7 @@
 )]
 
 mod capi;
+mod coverage;
 mod install;
 mod tidy;
 
@@ -30,6 +32,7 @@ const USAGE: &str = "usage: cargo xtask <chore>
   bless           lower the numbers of xtask/ratchet.txt to what is true now
   bless goldens   rewrite the golden files of the durable formats
   capi-check      run the C programs at full length, also under sanitizer and valgrind
+  coverage        print the line coverage of log, manifest, transactions and merges
   ci              run .ci/run, all that a change must pass
 ";
 
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
                 .env("KINGTIDE_BLESS", "1"),
         ),
         ["capi-check"] => capi::check(&root()),
+        ["coverage"] => coverage::check(&root()),
         ["install", arguments @ ..] => install::run(&root(), arguments),
         ["ci"] => run_child(&mut Command::new(root().join(".ci/run"))),
         ["help" | "--help" | "-h"] => {

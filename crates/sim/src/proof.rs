@@ -1,6 +1,7 @@
 //! The proofs on threads and files of the system: each promise at full length.
 
 mod isolation;
+mod soak;
 
 use std::{
     env,
@@ -83,6 +84,8 @@ pub enum Proof {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Mixed load on a real directory while memory, descriptors, threads and disk are watched
+    Soak(soak::SoakProof),
     #[command(flatten)]
     Isolation(isolation::IsolationProof),
     /// All of the above but real-data, at the length that changes must pass
@@ -135,6 +138,7 @@ pub fn run(proof: Proof, threads: usize) -> Checked {
                 seed,
             })
         }
+        Proof::Soak(proof) => soak::run(&proof),
         Proof::Isolation(proof) => isolation::run(&proof, threads),
         Proof::Ci => {
             let proofs = [
@@ -143,6 +147,7 @@ pub fn run(proof: Proof, threads: usize) -> Checked {
                 kill_loop(200, 1),
                 corrupt(1, threads),
                 repair_proof(17, threads),
+                soak::run_ci(),
                 isolation::run_ci(threads),
             ];
             proofs.into_iter().collect()

@@ -10,10 +10,11 @@
 //! | [`fuzz`] | any bytes are an error or harmless, in every decoder, and any calls answer as a map would |
 //! | [`real_data`] | real records survive an import that is killed half way |
 //! | [`isolation`] | transactions see of each other what their levels say |
+//! | [`soak`] | minutes or hours of mixed load take no more memory, descriptors, threads or disk at the end than before |
 //! | [`together`] | threads, the system's or a simulation's |
 //! | [`model`] | the naive model: an ordered map of versions |
 //!
-//! Nothing here sleeps or measures time. All randomness comes from a seed that every failure names; the order in which
+//! Nothing here sleeps or measures time, but for [`soak`]. All randomness comes from a seed that every failure names; the order in which
 //! the threads of [`isolation::history`] and [`isolation::workloads`] run is the machine's.
 
 pub mod damage;
@@ -29,6 +30,7 @@ pub mod real_data;
 pub mod repair;
 pub mod runner;
 pub mod script;
+pub mod soak;
 pub mod together;
 pub mod violation;
 pub mod world;

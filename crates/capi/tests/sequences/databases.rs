@@ -64,8 +64,9 @@ unsafe extern "C" fn hook(
 }
 
 unsafe extern "C" fn event(event: *const c_void, _: *mut c_void) {
-    // SAFETY: the library lends a `kt_event_t` for the call; its text is the fourth word.
-    let text = unsafe { *event.cast::<*const c_char>().add(3) };
+    // SAFETY: the library lends a `kt_event_t` for the call, of seven words and more; its text is the fourth.
+    let words = unsafe { slice::from_raw_parts(event.cast::<*const c_char>(), 4) };
+    let text = words[3];
     assert!(!text_at(text).is_empty());
 }
 
@@ -101,7 +102,7 @@ impl Session<'_> {
             0..=2 => c!(tidesdb_flush_memtable(cf)),
             3 => c!(tidesdb_compact(cf)),
             4 => {
-                let end_place = if way % 2 == 0 {
+                let end_place = if start.len() < 100 {
                     end.as_ptr()
                 } else {
                     ptr::null()
@@ -374,10 +375,11 @@ impl Session<'_> {
         ));
         self.check("list families", answer, &[code::SUCCESS]);
         let mut found = Vec::new();
-        for index in 0..usize::try_from(count).expect("a count") {
-            // SAFETY: the library handed out an array of that many texts.
-            let text = unsafe { *names.add(index) };
-            found.push(text_at(text));
+        let count = usize::try_from(count).expect("a count");
+        // SAFETY: the library handed out an array of that many texts.
+        let texts = unsafe { slice::from_raw_parts(names, count) };
+        for text in texts {
+            found.push(text_at(*text));
             c!(tidesdb_free(text.cast()));
         }
         c!(tidesdb_free(names.cast()));

@@ -195,8 +195,11 @@ const OF_TRANSACTIONS: &[(&str, Refusal)] = &[
     ("prepare", |txn| c!(kt_txn_prepare(txn, KEY, 3))),
 ];
 
+/// A function that is called with a transaction and a family of which one is none.
+type RefusalOfBoth = fn(Handle, Handle) -> c_int;
+
 /// Functions of a transaction and a family; either may be the wrong one.
-const OF_BOTH: &[(&str, fn(Handle, Handle) -> c_int)] = &[
+const OF_BOTH: &[(&str, RefusalOfBoth)] = &[
     ("put", |txn, cf| {
         c!(tidesdb_txn_put(txn, cf, KEY, 3, KEY, 3, 0))
     }),

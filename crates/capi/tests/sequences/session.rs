@@ -67,7 +67,7 @@ impl<'a> Input<'a> {
             4 => byte << 56,
             5 => u64::MAX,
             6 => 1 << (byte >> 3),
-            _ => u64::from(f64::from(self.byte()).to_bits() >> 32) << 32,
+            _ => f64::from(self.byte().cast_signed()).to_bits(),
         }
     }
 
