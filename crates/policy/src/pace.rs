@@ -1,84 +1,90 @@
-//! How much writers are held back: a pure function from how far filling runs ahead of flushing and merging to a delay.
+//! How fast writers are let in: a pure function from how far filling runs ahead of flushing and merging to a speed.
 //!
-//! Without it, writers run at full speed into a full memtable and then stand still until a flush ends. With it they are
-//! slowed down before, a little at first, so that the memtable is full about when the one before it is in tables. What
-//! is watched is how full the memtable is against how much of the waiting one is written: at a steady load both advance
-//! together, the delay settles where filling is as fast as flushing, and nobody stands still.
+//! Without it, writers run at full speed into a full memtable and then stand still until a flush ends. With it they are let
+//! in about as fast as memtables are flushed, a little faster while little waits and slower when much does, so that the
+//! active memtable is full about when the one before it is in tables. All writers share one clock, on which each commit
+//! takes as long as its bytes take to be flushed: they get their turns in the order in which they came, and at a steady
+//! load each waits about as long as the others.
 //!
-//! The delay is in proportion to the bytes of the commit, and grows with the square of the pressure: at most 1 ms for
-//! each [`BYTES_PER_STEP`] of a commit, and much less until it is tight.
-//!
-//! It deliberately knows no speeds: measured speeds are of the past, and wrong when the load changes.
+//! How much waits is counted in memtables, the active one by how full it is, those that wait by what is still to be written
+//! of them. That number has no steps: sealing a memtable and ending its flush leave it as it is.
 
 use std::time::Duration;
 
-/// The longest delay for [`BYTES_PER_STEP`] bytes of a commit.
-pub const DELAY_STEP_MAX: Duration = Duration::from_millis(1);
-/// A commit of so many bytes is delayed by [`DELAY_STEP_MAX`] at most, a larger one in proportion.
-pub const BYTES_PER_STEP: usize = 4 << 10;
+/// A commit never waits longer than this for its turn.
+pub const TURN_MAX: Duration = Duration::from_millis(250);
 
-/// What a memtable may be filled by, as a share, before anything of the one before it is written.
-const LEAD: f64 = 0.35;
-/// From this share of what it may be filled by, writers are held back.
-const FILL_START: f64 = 0.75;
-/// Level 1 holds this many times what starts a merge: writers are held back, and fully at the second.
-const BACKLOG: (f64, f64) = (4.0, 12.0);
-/// This share of the memory budget is in use: writers are held back, and fully at the second.
+/// So many memtables wait at a steady load: one fills while the one before it is flushed.
+const BACKLOG_STEADY: f64 = 1.0;
+/// By how much faster writers are let in for a memtable less than that, in speeds of flushing.
+const GAIN: f64 = 3.0;
+/// So many memtables before there is no more room they are let in no more, or hardly.
+const RESERVE: f64 = 0.67;
+/// Speeds are not above this, nor below that, in speeds of flushing.
+const FASTEST: f64 = 4.0;
+const SLOWEST: f64 = 0.02;
+/// Level 1 holds this many times what starts a merge: writers are held back, and most at the second.
+const LEVEL1: (f64, f64) = (5.0, 20.0);
+/// This share of the memory budget is in use: writers are held back, and most at the second.
 const MEMORY: (f64, f64) = (0.9, 1.0);
 
-/// How a family stands that is written to. Shares are 0 to 1; others count as the nearest of these.
+/// How a family stands that is written to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Standing {
-    /// How full the active memtable is.
-    pub fill: f64,
-    /// How much is written of what must be in tables before another memtable may wait; `None` when one may at once.
-    pub flushed: Option<f64>,
+    /// Memtables that are to be flushed, those that wait and the active one, each by the share of it that is filled and not
+    /// yet written; `None` when none waits.
+    pub backlog: Option<f64>,
+    /// How many there may be at most, the active one included; at least 2.
+    pub room: f64,
     /// What level 1 holds, as a multiple of what starts a merge.
     pub level1: f64,
     /// The share of the memory budget in use, less what caches could still give up.
     pub memory: f64,
 }
 
-/// How hard writers should be held back, 0 to 1.
+/// How fast writers should be let in, as a multiple of the speed of flushing; `None` when as fast as they come.
 ///
 /// ```
-/// use kingtide_policy::{Standing, delay, pressure};
+/// use kingtide_policy::{Standing, admission};
 ///
-/// let calm = Standing { fill: 0.9, flushed: None, level1: 1.0, memory: 0.5 };
-/// assert_eq!(pressure(&calm), 0.0);
-/// let tight = Standing { flushed: Some(0.5), ..calm };
-/// assert_eq!(pressure(&tight), 1.0);
-/// assert_eq!(delay(pressure(&tight), 8192).as_millis(), 2);
+/// let calm = Standing { backlog: None, room: 2.0, level1: 1.0, memory: 0.5 };
+/// assert_eq!(admission(&calm), None);
+/// let steady = Standing { backlog: Some(1.0), ..calm };
+/// assert_eq!(admission(&steady), Some(1.0));
+/// let behind = Standing { backlog: Some(1.2), ..calm };
+/// assert!(admission(&behind) < Some(0.5));
 /// ```
 #[must_use]
-pub fn pressure(standing: &Standing) -> f64 {
-    let of_fill = standing.flushed.map_or(0.0, |flushed| {
-        let may_be = LEAD + (1.0 - LEAD) * share(flushed);
-        ramp(share(standing.fill) / may_be, (FILL_START, 1.0))
-    });
-    of_fill
-        .max(ramp(standing.level1, BACKLOG))
-        .max(ramp(standing.memory, MEMORY))
+pub fn admission(standing: &Standing) -> Option<f64> {
+    let relief = (1.0 - ramp(standing.level1, LEVEL1)) * (1.0 - ramp(standing.memory, MEMORY));
+    let of_backlog = match standing.backlog {
+        Some(backlog) if backlog < BACKLOG_STEADY => 1.0 + (BACKLOG_STEADY - backlog) * GAIN,
+        Some(backlog) if !backlog.is_nan() => {
+            1.0 - ramp(backlog, (BACKLOG_STEADY, standing.room.max(2.0) - RESERVE))
+        }
+        _ if relief < 1.0 => 1.0,
+        _ => return None,
+    };
+    Some((of_backlog.min(FASTEST) * relief).max(SLOWEST))
 }
 
-/// How long a commit of `bytes` is delayed at this pressure.
+/// How long a commit of `bytes` takes on the clock that all share, when memtables are flushed at `bytes_per_second`.
 #[must_use]
-pub fn delay(pressure: f64, bytes: usize) -> Duration {
-    let steps = bytes as f64 / BYTES_PER_STEP as f64;
-    // Bounded, so that no number of bytes is too long for a duration.
-    DELAY_STEP_MAX.mul_f64(share(pressure).powi(2) * steps.min(1e6))
+pub fn turn(bytes: usize, bytes_per_second: f64, admission: f64) -> Duration {
+    let seconds = bytes as f64 / (bytes_per_second * admission);
+    match seconds.is_finite() && seconds > 0.0 {
+        true => Duration::from_secs_f64(seconds.min(TURN_MAX.as_secs_f64())),
+        false => Duration::ZERO,
+    }
 }
 
 /// 0 up to `start`, 1 from `end` on, a straight line between; 0 for what is no number.
 fn ramp(value: f64, (start, end): (f64, f64)) -> f64 {
-    share((value - start) / (end - start))
-}
-
-fn share(value: f64) -> f64 {
-    if value.is_nan() {
+    let share = (value - start) / (end - start);
+    if share.is_nan() {
         return 0.0;
     }
-    value.clamp(0.0, 1.0)
+    share.clamp(0.0, 1.0)
 }
 
 #[cfg(test)]

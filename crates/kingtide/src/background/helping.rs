@@ -23,7 +23,9 @@ impl Crew for Background {
         // Relaxed: set before there is anything to run.
         match urgency {
             Urgency::Flush => self.flushers.load(Ordering::Relaxed),
-            Urgency::Shallow | Urgency::Deep => self.mergers.load(Ordering::Relaxed),
+            Urgency::Shallow | Urgency::Deep => {
+                self.mergers.load(Ordering::Relaxed) + self.flushers.load(Ordering::Relaxed)
+            }
         }
     }
 

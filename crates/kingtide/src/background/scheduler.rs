@@ -65,6 +65,8 @@ pub(super) struct Queues {
     running: Vec<(Task, FamilyId)>,
     /// Families that are merged by hand: their queued merges wait.
     held: Vec<FamilyId>,
+    /// Queued work that failed and waits for its next try.
+    paused: Vec<(Task, FamilyId)>,
     /// Passes whose parts idle threads may take.
     pub(super) offered: Vec<Arc<Parts>>,
     /// Threads that wait for work, of those that flush and of those that merge.
@@ -95,14 +97,19 @@ impl Queues {
         }
     }
 
-    /// The families whose work of this kind waits, the longest waiting first.
+    /// The families whose work of this kind waits for a thread, the longest waiting first.
     pub(super) fn waiting(&self, task: Task) -> impl Iterator<Item = &Arc<Family>> {
-        match task {
+        let queue = match task {
             Task::Flush => self.flush.iter(),
             Task::Merge => self.merge.iter(),
             Task::Settle => self.settle.iter(),
             Task::MergeRuns => self.merge_runs.iter(),
-        }
+        };
+        queue.filter(move |family| !self.is_paused(task, family.id))
+    }
+
+    fn is_paused(&self, task: Task, family: FamilyId) -> bool {
+        self.paused.contains(&(task, family))
     }
 
     /// Takes the work on a family out of its queue.
@@ -118,24 +125,21 @@ impl Queues {
         }
     }
 
-    /// A pass that a thread for `tasks` may help with.
+    /// A pass that a thread for `tasks` may help with: those that flush help with merges too, and give way to flushes.
     fn take_part(&self, tasks: &[Task]) -> Option<Arc<Parts>> {
         let is_flusher = tasks.contains(&Task::Flush);
         let fits = |parts: &&Arc<Parts>| {
-            (parts.urgency() == Urgency::Flush) == is_flusher && parts.has_work()
+            (parts.urgency() != Urgency::Flush || is_flusher) && parts.has_work()
         };
         self.offered.iter().find(fits).map(Arc::clone)
     }
 
     /// Takes out the next piece of work of this kind.
     fn take(&mut self, task: Task) -> Option<Arc<Family>> {
-        let held = std::mem::take(&mut self.held);
-        let queue = self.queue(task);
-        let may_run = |family: &Arc<Family>| task != Task::Merge || !held.contains(&family.id);
-        let index = queue.iter().position(may_run);
-        let family = index.and_then(|index| queue.remove(index));
-        self.held = held;
-        family
+        let may_run = |family: &&Arc<Family>| task != Task::Merge || !self.is_held(family.id);
+        let family = self.waiting(task).find(may_run).map(Arc::clone)?;
+        self.remove(task, family.id);
+        Some(family)
     }
 
     /// How long to wait before work of this kind, which has failed, is tried again.
@@ -217,6 +221,8 @@ pub(crate) struct Background {
     queues: Mutex<Queues>,
     work: Condvar,
     idle: Condvar,
+    /// Told of the stop alone: where threads pause.
+    stopped: Condvar,
     threads: Mutex<Vec<JoinHandle>>,
     /// Set by a cancellation and by a stop: merges end at their next checkpoint.
     pub(super) stops_merges: AtomicBool,
@@ -246,6 +252,7 @@ impl Background {
             queues: Mutex::default(),
             work: Condvar::new(),
             idle: Condvar::new(),
+            stopped: Condvar::new(),
             threads: Mutex::default(),
             stops_merges: AtomicBool::new(false),
             flushes_waiting: AtomicUsize::new(0),
@@ -485,12 +492,22 @@ impl Background {
         }
     }
 
-    /// Waits for `pause`, or for a stop. Other work of this thread waits that long.
+    /// Puts work that failed back into its queue, and keeps this thread and all others from it for a while. It does not
+    /// count as running meanwhile: nobody waits for a pause.
     fn pause<'a>(
         &'a self,
         mut queues: MutexGuard<'a, Queues>,
-        (pause, env): (Duration, &dyn Env),
+        (task, env): (Task, &dyn Env),
+        family: &Arc<Family>,
     ) -> MutexGuard<'a, Queues> {
+        let queue = queues.queue(task);
+        if !queue.iter().any(|queued| Arc::ptr_eq(queued, family)) {
+            queue.push_back(Arc::clone(family));
+        }
+        let paused = (task, family.id);
+        queues.paused.push(paused);
+        self.look_again(&queues);
+        let pause = queues.pause_after(task);
         let begun = env.monotonic_nanos();
         let mut is_over = false;
         while !is_over && !queues.is_stopping {
@@ -499,7 +516,10 @@ impl Background {
             if left.is_zero() {
                 break;
             }
-            (queues, is_over) = self.work.wait_timeout(queues, left);
+            (queues, is_over) = self.stopped.wait_timeout(queues, left);
+        }
+        if let Some(index) = queues.paused.iter().position(|other| *other == paused) {
+            queues.paused.swap_remove(index);
         }
         queues
     }
@@ -511,6 +531,7 @@ impl Background {
         outcome: Result<()>,
     ) {
         let mut queues = self.queues.lock();
+        queues.end(task, family.id);
         match outcome {
             Ok(()) => {
                 queues.failure = None;
@@ -523,16 +544,11 @@ impl Background {
                 queues.failure = Some((error.kind(), error.to_string().into()));
                 self.idle.notify_all();
                 if !is_final && !queues.is_stopping {
-                    let pause = queues.pause_after(task);
-                    queues = self.pause(queues, (pause, env));
-                    let queue = queues.queue(task);
-                    if !queue.iter().any(|queued| Arc::ptr_eq(queued, family)) {
-                        queue.push_back(Arc::clone(family));
-                    }
+                    queues = self.pause(queues, (task, env), family);
                 }
             }
         }
-        queues.end(task, family.id);
+        drop(queues);
         self.work.notify_all();
         self.idle.notify_all();
     }
@@ -590,6 +606,7 @@ impl Background {
             self.look_again(&queues);
             self.work.notify_all();
             self.idle.notify_all();
+            self.stopped.notify_all();
         }
         engine.pipeline.keeper.stop();
         for thread in std::mem::take(&mut *self.threads.lock()) {

@@ -50,6 +50,7 @@ pub(crate) fn merge_once(
     engine.settle_doubts()?;
     if claim.plan.moves_only {
         engine.install_moves(family, &claim.inputs, claim.target_level())?;
+        engine.pipeline.note_backlog(family);
         return Ok(MergeOutcome::Merged);
     }
     let watch = claim.watch(engine);
@@ -71,6 +72,7 @@ pub(crate) fn merge_once(
         };
     }
     family.counters.note_dropped(&output.books.dropped);
+    engine.pipeline.note_backlog(family);
     watch.end(|micros| Event::MergeEnd {
         family: family.name(),
         tables: output.tables.len(),

@@ -117,8 +117,8 @@ pub(super) fn drop_family(engine: &Engine, name: &str) -> Result<()> {
     };
     drop(manifest);
     *engine.dropped_totals.lock() += family.counters.totals();
-    for memory in &gone.sealed {
-        engine.pipeline.stall.subtract(memory.table.bytes());
+    for _ in &gone.sealed {
+        engine.pipeline.stall.subtract();
     }
     for (_, table) in gone.version.tables() {
         engine.files.live.remove(table);

@@ -81,6 +81,8 @@ pub(crate) struct Family {
     pub(crate) busy: Mutex<Busy>,
     /// Value files that are being emptied, see `vlog`.
     emptied: ArcSwap<BTreeSet<kingtide_base::FileId>>,
+    /// Set while merges are so far behind that writers are held back although nothing waits for a flush.
+    pub(crate) is_behind: AtomicBool,
     /// Held by whoever puts another memtable in the place of a full one.
     pub(crate) rotating: Mutex<()>,
     /// How the family stood when it was settled last; see `background/settle`.
@@ -126,6 +128,7 @@ impl Family {
             deferred: Mutex::new(None),
             busy: Mutex::default(),
             emptied: ArcSwap::default(),
+            is_behind: AtomicBool::new(false),
             rotating: Mutex::new(()),
             settled: Mutex::new(None),
             flushing: Mutex::new(()),

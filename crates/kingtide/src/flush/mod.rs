@@ -198,6 +198,7 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
         return Ok(false);
     }
     let watch = watch(engine, family, &memory);
+    let begun = engine.env.monotonic_nanos();
     engine.settle_doubts()?;
     memory.table.begin_pass();
     secure_log(engine, &memory)?;
@@ -229,7 +230,8 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
     family.counters.note_dropped(&output.books.dropped);
     let bytes = memory.table.bytes();
     drop(memory);
-    engine.pipeline.note_flushed(bytes);
+    let nanos = engine.env.monotonic_nanos().saturating_sub(begun);
+    engine.pipeline.note_flushed(family, (bytes, nanos));
     watch.end(|micros| Event::FlushEnd {
         family: family.name(),
         tables: output.tables.len(),

@@ -2,7 +2,7 @@
 
 mod batch;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use kingtide_base::{KeyOrder, Lsn, SegmentId};
 use kingtide_collections::{ArenaPool, MemoryBudget, Memtable};
@@ -32,15 +32,6 @@ pub(crate) struct LogSpan {
     pub(crate) end: Lsn,
 }
 
-/// A sealed memtable's place in the queue of all families' flushes, as bytes of memtables that have gone to tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Queued {
-    /// What had gone there when it was sealed.
-    pub(crate) start: u64,
-    /// What will have, when everything sealed up to it has.
-    pub(crate) end: u64,
-}
-
 /// A memtable and its place in the log.
 pub(crate) struct Memory {
     /// The entries.
@@ -51,8 +42,6 @@ pub(crate) struct Memory {
     tombstones: AtomicU64,
     /// `None` while it is empty. Written under the commit lock.
     span: Mutex<Option<LogSpan>>,
-    /// Set when it is sealed.
-    queued: OnceLock<Queued>,
 }
 
 impl Memory {
@@ -63,19 +52,7 @@ impl Memory {
             is_recycled,
             tombstones: AtomicU64::new(0),
             span: Mutex::new(None),
-            queued: OnceLock::new(),
         }
-    }
-
-    /// Its place among the sealed memtables; `None` before it is sealed.
-    pub(crate) fn queued(&self) -> Option<Queued> {
-        self.queued.get().copied()
-    }
-
-    /// It was sealed.
-    pub(crate) fn note_queued(&self, queued: Queued) {
-        // A memtable is sealed once.
-        let _ = self.queued.set(queued);
     }
 
     /// Where its records lie; `None` while it is empty.

@@ -42,9 +42,21 @@ const CHECKPOINTS_BETWEEN: u32 = 32;
 const PARTS_PER_THREAD: usize = 2;
 
 /// A pass is not cut into smaller parts, in bytes of its sources: each part ends with a table of its own.
+#[cfg(not(test))]
 pub(crate) const fn part_bytes_min() -> u64 {
-    // Small enough in tests that most merges have several parts.
-    if cfg!(test) { 8 << 10 } else { 64 << 20 }
+    64 << 20
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Small enough that most merges have several parts.
+    static PART_BYTES_MIN: std::cell::Cell<u64> = const { std::cell::Cell::new(8 << 10) };
+}
+
+/// As each test wants it, for the passes that its own thread runs.
+#[cfg(test)]
+pub(crate) fn part_bytes_min() -> u64 {
+    PART_BYTES_MIN.get()
 }
 
 /// How many parts a pass of this urgency may have.

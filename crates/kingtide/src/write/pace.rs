@@ -1,18 +1,26 @@
-//! What a writer meets before its commit when memory is short or flushing falls behind; see `kingtide_policy::pressure`.
+//! What a writer meets before its commit when memory is short or flushing falls behind; see `kingtide_policy::pace`.
 //!
 //! 1. Nothing waits for a flush and there is ample memory: nothing, at the cost of two loads.
 //! 2. Caches give way, and the largest memtable is flushed early.
-//! 3. Of small commits one in every few kilobytes goes on here, and pays for all. The writer is delayed, the more the fuller its families' memtables are against what is flushed of those before. It
-//!    sleeps in steps of a millisecond and looks again after each; what is shorter is saved up.
+//! 3. Of small commits one in every few kilobytes goes on here, for all of them. It takes a turn on the clock that all writers
+//!    share, as long as flushing its bytes takes, a little longer or shorter as more or less waits to be flushed; it sleeps
+//!    until the turn begins, and looks every so often whether that is still needed.
 //! 4. With the budget used up, it waits until memory is given back, for a bounded time.
 //!
 //! All of it is outside the commit lock, and before anything of the commit was done.
 
-use kingtide_policy::{Standing, delay, pressure};
+use std::{sync::Arc, time::Duration};
 
-use super::{pipeline::Pipeline, stall::DELAY_STEP, write_set::WriteSet};
-use crate::{error::Result, family::Family};
+use kingtide_env::sync::atomic::Ordering;
+use kingtide_policy::{Standing, admission, turn};
 
+use super::{pipeline::Pipeline, write_set::WriteSet};
+use crate::{error::Result, family::Family, memtable::Memory};
+
+/// A turn that begins so soon is taken at once: a sleep takes longer than it should.
+const AT_ONCE: Duration = Duration::from_millis(1);
+/// So long a writer sleeps before it looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// The share of a flush that is done when all entries were written: the rest is syncing and installing.
 const WRITTEN_SHARE: f64 = 0.9;
 
@@ -30,7 +38,8 @@ impl Pipeline {
     #[inline]
     pub(super) fn admit(&self, writes: &WriteSet) -> Result<()> {
         let bytes = writes.arena_bytes();
-        if self.stall.is_calm() && self.memory.is_ample(bytes) {
+        let is_calm = self.stall.is_calm() && !is_behind(writes);
+        if is_calm && self.memory.is_ample(bytes) {
             return Ok(());
         }
         self.make_memory_room(bytes)?;
@@ -76,70 +85,89 @@ impl Pipeline {
         outcome
     }
 
-    /// Delays the writer as the pressure asks.
+    /// Has the writer wait for its turn.
     fn hold_back(&self, writes: &WriteSet, bytes: usize) {
+        let Some(admitted) = self.admission(writes, bytes) else {
+            return;
+        };
+        let speed = self.stall.flush_speed();
         let begun = self.env.monotonic_nanos();
+        let begins = self.stall.take_turn(begun, turn(bytes, speed, admitted));
+        let wanted = begins - begun;
+        if wanted < AT_ONCE.as_nanos() as u64 {
+            return;
+        }
         let mut slept = 0;
-        loop {
-            if self.stall.is_failing() {
-                // What flushing fails with is told sooner.
-                return;
-            }
-            let wanted = delay(self.pressure(writes, bytes), bytes);
-            if wanted < DELAY_STEP && slept == 0 {
-                if let Some(step) = self.stall.save_up(wanted) {
-                    self.env.sleep(step);
-                    self.stall.note_delayed(step.as_nanos() as u64);
-                    self.tell_delayed(step.as_nanos() as u64);
-                }
-                return;
-            }
-            let left = (wanted.as_nanos() as u64).saturating_sub(slept);
-            if left < DELAY_STEP.as_nanos() as u64 / 2 {
+        while slept < wanted {
+            // What flushing fails with is told sooner.
+            if self.stall.is_failing() || self.admission(writes, bytes).is_none() {
+                self.stall.forget_turns(begun + slept);
                 break;
             }
-            self.env.sleep(DELAY_STEP);
+            let step = LOOK_AGAIN.min(Duration::from_nanos(wanted - slept));
+            self.env.sleep(step);
             // A sleep may be much longer than asked for; a clock may stand still.
             let measured = self.env.monotonic_nanos().saturating_sub(begun);
-            slept = measured.max(slept + DELAY_STEP.as_nanos() as u64);
+            slept = measured.max(slept + step.as_nanos() as u64);
         }
         self.stall.note_delayed(slept);
         self.tell_delayed(slept);
     }
 
-    /// The strongest reason to hold `writes` back.
-    fn pressure(&self, writes: &WriteSet, bytes: usize) -> f64 {
+    /// How fast writers are let in to the slowest family of `writes`.
+    fn admission(&self, writes: &WriteSet, bytes: usize) -> Option<f64> {
         let memory = self.memory.share_used(bytes);
-        let of_families = writes.sections().map(|section| {
-            let (flushed, level1) = self.backlog(&section.family);
-            let standing = Standing {
-                fill: section.family.load().active.table.fill(),
-                flushed,
-                level1,
-                memory,
-            };
-            pressure(&standing)
-        });
-        of_families.fold(0.0, f64::max)
+        let of_families = writes
+            .sections()
+            .filter_map(|section| admission(&self.standing(&section.family, memory)));
+        of_families.reduce(f64::min)
     }
 
-    /// How much is flushed of what must be before the family's next memtable may wait, and what level 1 holds as a
-    /// multiple of what starts a merge.
-    fn backlog(&self, family: &Family) -> (Option<f64>, f64) {
+    fn standing(&self, family: &Family, memory: f64) -> Standing {
         let current = family.load();
-        let flushed = match current.sealed.last() {
-            Some(oldest) if !self.may_seal(family) => {
-                let passed = oldest.table.passed() * oldest.table.bytes() as f64;
-                let queued = oldest.queued();
-                queued.map(|queued| self.stall.done(queued, passed * WRITTEN_SHARE))
-            }
-            _ => None,
+        let memtable_bytes = self.memtable_bytes(family);
+        let waits = |sealed: &Arc<Memory>| {
+            let written = sealed.table.passed() * WRITTEN_SHARE;
+            sealed.table.bytes() as f64 / memtable_bytes as f64 * (1.0 - written)
         };
-        let options = family.options();
-        let memtable_bytes = self.memtables.share_bytes(options.write_buffer_bytes);
-        let trigger = memtable_bytes.saturating_mul(options.l1_file_count_trigger);
-        let held = current.version.level_totals(1).raw_bytes;
-        (flushed, held as f64 / trigger.max(1) as f64)
+        let waiting: f64 = current.sealed.iter().map(waits).sum();
+        let backlog = (!current.sealed.is_empty()).then(|| waiting + current.active.table.fill());
+        let sealed_max = self.memory.plan.sealed_bytes_max.div_ceil(memtable_bytes);
+        let sealed_max = sealed_max.clamp(1, family.options().l0_queue_stall_threshold.max(1));
+        Standing {
+            backlog,
+            room: 1.0 + sealed_max.max(current.sealed.len()) as f64,
+            level1: self.level1(family),
+            memory,
+        }
+    }
+
+    fn memtable_bytes(&self, family: &Family) -> usize {
+        let buffer_bytes = family.options().write_buffer_bytes;
+        self.memtables.share_bytes(buffer_bytes).max(1)
+    }
+
+    /// What level 1 of the family holds, as a multiple of what starts a merge.
+    fn level1(&self, family: &Family) -> f64 {
+        let trigger = self
+            .memtable_bytes(family)
+            .saturating_mul(family.options().l1_file_count_trigger);
+        let held = family.load().version.level_totals(1).raw_bytes;
+        held as f64 / trigger.max(1) as f64
+    }
+
+    /// Notes whether merges of the family are behind: after everything that adds tables to level 1 or takes some away.
+    pub(crate) fn note_backlog(&self, family: &Family) {
+        let standing = Standing {
+            backlog: None,
+            room: 2.0,
+            level1: self.level1(family),
+            memory: 0.0,
+        };
+        // Relaxed: a hint for writers, who look again.
+        family
+            .is_behind
+            .store(admission(&standing).is_some(), Ordering::Relaxed);
     }
 
     /// True when another memtable of the family may be sealed: those that wait take less than they may.
@@ -154,9 +182,19 @@ impl Pipeline {
             && sealed < self.memory.plan.sealed_bytes_max
     }
 
-    /// A sealed memtable of `bytes` was flushed: writers that wait go on, and caches may grow.
-    pub(crate) fn note_flushed(&self, bytes: usize) {
-        self.stall.subtract(bytes);
+    /// A sealed memtable was flushed, so many bytes in so many nanoseconds: writers that wait go on, and caches may grow.
+    pub(crate) fn note_flushed(&self, family: &Family, (bytes, nanos): (usize, u64)) {
+        self.stall.note_speed(bytes, nanos);
+        self.note_backlog(family);
+        self.stall.subtract();
         self.memory.relax();
     }
+}
+
+/// True when merges of a family that is written to are behind.
+#[inline]
+fn is_behind(writes: &WriteSet) -> bool {
+    // Relaxed: as in `note_backlog`.
+    let is_behind = |family: &Family| family.is_behind.load(Ordering::Relaxed);
+    writes.sections().any(|section| is_behind(&section.family))
 }

@@ -435,8 +435,6 @@ impl Pipeline {
     /// # Errors
     /// As [`Pipeline::sync_log`].
     pub(crate) fn sync_through(&self, position: Lsn) -> Result<()> {
-        // Relaxed: a hint for how blanks are prepared.
-        self.wants_durability.store(true, Ordering::Relaxed);
         self.order
             .sync_through(position, |segments| self.sync_segments(segments))
             .map_err(|failure| reopen_required(&failure))
@@ -613,7 +611,7 @@ impl Pipeline {
                 if full.table.is_empty() {
                     current.with_active(fresh)
                 } else {
-                    full.note_queued(self.stall.add(full.table.bytes()));
+                    self.stall.add();
                     current.sealed_with(fresh)
                 }
             });

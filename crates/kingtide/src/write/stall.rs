@@ -3,8 +3,8 @@
 //! A writer that must seal a memtable while those before it take all they may, and one that finds the memory budget used
 //! up, wait here. The wait is bounded, and ends with the flush's own error when it is that which fails.
 //!
-//! Sealed memtables queue up: their bytes are counted as they are sealed and as they reach tables, so that a memtable's
-//! place in the queue, and how much of the way is done, is two numbers.
+//! Writers that are slowed down before that get their turns from one clock (`kingtide_policy::pace`), and the speed of
+//! flushing is known from the flushes before.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,17 +12,18 @@ use kingtide_env::sync::{
     Condvar, Mutex,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
-use kingtide_policy::BYTES_PER_STEP;
+use kingtide_policy::TURN_MAX;
 
-use crate::{
-    error::{Error, ErrorKind, Result},
-    memtable::Queued,
-};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Waits are cut into steps of this length.
 const WAIT_STEP: Duration = Duration::from_millis(100);
-/// Delays shorter than this are saved up.
-pub(super) const DELAY_STEP: Duration = Duration::from_millis(1);
+/// Small commits are counted up to this many bytes before one of them takes a turn for all.
+const BYTES_PER_TURN: usize = 4 << 10;
+/// What flushing is taken for before the first flush has ended, in bytes a second: fast, so that nobody is held back much.
+const SPEED_UNKNOWN: f64 = 400e6;
+/// A flush counts for one part in so many of the usual speed.
+const SPEED_PARTS: f64 = 4.0;
 
 /// See the module.
 pub(crate) struct Stall {
@@ -34,13 +35,12 @@ pub(crate) struct Stall {
     wait_max: Duration,
     /// Sealed memtables of all families.
     waiting: AtomicUsize,
-    /// Bytes of memtables that were ever sealed, and of those that have left since.
-    sealed_total: AtomicU64,
-    flushed_total: AtomicU64,
-    /// Bytes of small commits that nobody was delayed for yet.
+    /// The usual speed of a flush in bytes of memtables a second, as the bits of a float; 0 before the first has ended.
+    flush_speed: AtomicU64,
+    /// Bytes of small commits that no turn was taken for yet.
     unpaced_bytes: AtomicUsize,
-    /// Delays too short to be slept one by one, in nanoseconds.
-    debt_nanos: AtomicU64,
+    /// When the next turn begins, in monotonic nanoseconds.
+    next_turn: AtomicU64,
     delayed_nanos: AtomicU64,
     stalls: AtomicU64,
 }
@@ -54,10 +54,9 @@ impl Stall {
             changed: Condvar::new(),
             wait_max,
             waiting: AtomicUsize::new(0),
-            sealed_total: AtomicU64::new(0),
-            flushed_total: AtomicU64::new(0),
+            flush_speed: AtomicU64::new(0),
             unpaced_bytes: AtomicUsize::new(0),
-            debt_nanos: AtomicU64::new(0),
+            next_turn: AtomicU64::new(0),
             delayed_nanos: AtomicU64::new(0),
             stalls: AtomicU64::new(0),
         }
@@ -111,20 +110,13 @@ impl Stall {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// A memtable of `bytes` was sealed; answers its place in the queue.
-    pub(crate) fn add(&self, bytes: usize) -> Queued {
+    /// A memtable was sealed.
+    pub(crate) fn add(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let before = self.sealed_total.fetch_add(bytes as u64, Ordering::Relaxed);
-        Queued {
-            start: self.flushed_total.load(Ordering::Relaxed),
-            end: before + bytes as u64,
-        }
     }
 
     /// A sealed memtable was flushed or given up with its family.
-    pub(crate) fn subtract(&self, bytes: usize) {
-        self.flushed_total
-            .fetch_add(bytes as u64, Ordering::Relaxed);
+    pub(crate) fn subtract(&self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         let mut failure = self.failure.lock();
         *failure = None;
@@ -132,13 +124,24 @@ impl Stall {
         self.changed.notify_all();
     }
 
-    /// The share of what a sealed memtable waits for, itself included, that is done: `passed` bytes of itself, and the
-    /// memtables before it.
-    pub(super) fn done(&self, queued: Queued, passed: f64) -> f64 {
-        let flushed = self.flushed_total.load(Ordering::Relaxed);
-        let before = flushed.saturating_sub(queued.start) as f64;
-        let all = queued.end.saturating_sub(queued.start).max(1) as f64;
-        (before + passed) / all
+    /// A memtable of `bytes` was flushed in `nanos`.
+    pub(super) fn note_speed(&self, bytes: usize, nanos: u64) {
+        let speed = bytes as f64 * 1e9 / nanos.max(1) as f64;
+        let usual = match self.flush_speed.load(Ordering::Relaxed) {
+            0 => speed,
+            bits => f64::from_bits(bits),
+        };
+        let next = usual + (speed - usual) / SPEED_PARTS;
+        // One of two flushes that end at once may be lost, which is all the same.
+        self.flush_speed.store(next.to_bits(), Ordering::Relaxed);
+    }
+
+    /// How many bytes of memtables are flushed in a second, usually.
+    pub(super) fn flush_speed(&self) -> f64 {
+        match self.flush_speed.load(Ordering::Relaxed) {
+            0 => SPEED_UNKNOWN,
+            bits => f64::from_bits(bits),
+        }
     }
 
     /// A flush failed; writers that wait for it are told.
@@ -154,14 +157,14 @@ impl Stall {
         self.is_failing.load(Ordering::Relaxed)
     }
 
-    /// For how many bytes a commit of `bytes` is to be delayed: small ones are saved up, and every so often one answers for
-    /// all, so that most need not look at the pressure.
+    /// For how many bytes a commit of `bytes` takes a turn: small ones are counted together, and every so often one takes a
+    /// turn for all, so that most need not look how things stand.
     pub(super) fn take_bytes(&self, bytes: usize) -> Option<usize> {
-        if bytes >= BYTES_PER_STEP {
+        if bytes >= BYTES_PER_TURN {
             return Some(bytes);
         }
         let sum = self.unpaced_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if sum < BYTES_PER_STEP {
+        if sum < BYTES_PER_TURN {
             return None;
         }
         // Others may have seen more than a step too: what is taken is taken once.
@@ -171,21 +174,22 @@ impl Stall {
         }
     }
 
-    /// Saves up a delay that is shorter than [`DELAY_STEP`]; answers what is to be slept now, if it is enough.
-    pub(super) fn save_up(&self, delay: Duration) -> Option<Duration> {
-        let nanos = delay.as_nanos() as u64;
-        let step = DELAY_STEP.as_nanos() as u64;
-        let before = self.debt_nanos.fetch_add(nanos, Ordering::Relaxed);
-        if before + nanos < step {
-            return None;
-        }
-        // Whoever takes the step off sleeps it; others that saw the same sum find less than a step left.
+    /// Takes a turn of this length; answers when it begins, which is at most [`TURN_MAX`] after `now`.
+    pub(super) fn take_turn(&self, now: u64, long: Duration) -> u64 {
+        let latest = now.saturating_add(TURN_MAX.as_nanos() as u64);
+        let begins = |next: u64| next.clamp(now, latest);
         let taken = self
-            .debt_nanos
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |debt| {
-                debt.checked_sub(step)
+            .next_turn
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
+                Some(begins(next).saturating_add(long.as_nanos() as u64))
             });
-        taken.is_ok().then_some(DELAY_STEP)
+        // Never refused.
+        begins(taken.unwrap_or(now))
+    }
+
+    /// Whoever comes `now` need not wait for turns that others took.
+    pub(super) fn forget_turns(&self, now: u64) {
+        self.next_turn.fetch_min(now, Ordering::Relaxed);
     }
 
     /// A writer was delayed.

@@ -1,8 +1,8 @@
 use super::*;
 
 const CALM: Standing = Standing {
-    fill: 0.0,
-    flushed: None,
+    backlog: None,
+    room: 2.0,
     level1: 0.0,
     memory: 0.0,
 };
@@ -10,65 +10,50 @@ const CALM: Standing = Standing {
 /// Goal: nobody is held back without a reason, and each reason alone holds back, the more the stronger it is. Method:
 /// walk along each.
 #[test]
-fn pressure_grows_with_each_reason() {
-    assert_eq!(pressure(&CALM), 0.0);
-    assert_eq!(pressure(&Standing { fill: 1.0, ..CALM }), 0.0);
-    let walks: [fn(f64) -> Standing; 4] = [
+fn writers_are_slower_the_more_there_is_a_reason() {
+    assert_eq!(admission(&CALM), None);
+    let walks: [fn(f64) -> Standing; 3] = [
         |x| Standing {
-            fill: x,
-            flushed: Some(0.5),
+            backlog: Some(2.0 * x),
             ..CALM
         },
         |x| Standing {
-            fill: 0.5,
-            flushed: Some(1.0 - x),
+            level1: 5.1 + 20.0 * x,
             ..CALM
         },
         |x| Standing {
-            level1: 20.0 * x,
+            memory: 0.91 + x,
             ..CALM
         },
-        |x| Standing { memory: x, ..CALM },
     ];
     for (index, walk) in walks.into_iter().enumerate() {
-        let pressures: Vec<f64> = (0..=100)
-            .map(|x| pressure(&walk(f64::from(x) / 100.0)))
+        let speeds: Vec<f64> = (0..=100)
+            .filter_map(|x| admission(&walk(f64::from(x) / 100.0)))
             .collect();
-        assert!(pressures.is_sorted(), "walk {index}: {pressures:?}");
-        assert!(pressures[0] < 0.4 && pressures[100] == 1.0, "walk {index}");
+        assert_eq!(speeds.len(), 101, "walk {index}");
+        assert!(
+            speeds.is_sorted_by(|a, b| a >= b),
+            "walk {index}: {speeds:?}"
+        );
+        assert!(speeds[0] > 0.8 && speeds[100] == SLOWEST, "walk {index}");
     }
 }
 
-/// Goal: a memtable that is filled no faster than the one before it is written is never held back.
+/// Goal: turns are bounded, and nonsense is harmless.
 #[test]
-fn filling_behind_flushing_is_free() {
-    for flushed in 0..=100 {
-        let flushed = f64::from(flushed) / 100.0;
-        let standing = Standing {
-            fill: flushed / 2.0,
-            flushed: Some(flushed),
-            ..CALM
-        };
-        assert_eq!(pressure(&standing), 0.0, "{flushed}");
+fn turns_are_bounded() {
+    assert_eq!(turn(100_000, 100e6, 1.0), Duration::from_millis(1));
+    assert_eq!(turn(usize::MAX, 1.0, SLOWEST), TURN_MAX);
+    for (speed, factor) in [(0.0, 1.0), (f64::NAN, 1.0), (1e6, f64::NAN), (-1.0, 1.0)] {
+        assert_eq!(turn(4096, speed, factor), Duration::ZERO);
     }
-}
-
-/// Goal: delays are bounded by the bytes of a commit, and nonsense is harmless.
-#[test]
-fn delays_are_bounded() {
-    assert_eq!(delay(1.0, BYTES_PER_STEP), DELAY_STEP_MAX);
-    assert!(delay(1.0, 100) <= DELAY_STEP_MAX / 40);
-    assert_eq!(delay(0.0, usize::MAX), Duration::ZERO);
-    assert_eq!(delay(f64::NAN, 4096), Duration::ZERO);
-    assert_eq!(delay(-1.0, 4096), Duration::ZERO);
-    assert!(delay(f64::INFINITY, usize::MAX) <= Duration::from_secs(1000));
     let nonsense = Standing {
-        fill: f64::NAN,
-        flushed: Some(-7.0),
+        backlog: Some(f64::NAN),
+        room: f64::NAN,
         level1: f64::NAN,
         memory: f64::NAN,
     };
-    assert_eq!(pressure(&nonsense), 0.0);
+    assert_eq!(admission(&nonsense), None);
 }
 
 /// A machine for [`play`]: bytes and microseconds.
@@ -82,6 +67,10 @@ struct Machine {
     flush_bytes_per_micro: f64,
     /// What a flush takes besides, before and after.
     flush_pause_micros: f64,
+    /// Every so many flushes the pause is ten times as long.
+    hiccup_period: usize,
+    /// Memtables that may wait.
+    sealed_max: usize,
 }
 
 struct Outcome {
@@ -96,69 +85,112 @@ impl Outcome {
     }
 }
 
-/// Plays writers against one flush thread in steps of 20 microseconds. A writer whose memtable is full while the one
-/// before it is not in tables yet stands still, as in the engine.
+/// The flush thread of a machine.
+#[derive(Default)]
+struct Flusher {
+    /// Bytes of the memtables that wait, the oldest first.
+    sealed: std::collections::VecDeque<f64>,
+    /// Of the oldest.
+    written: f64,
+    pause: f64,
+    begun: f64,
+    flushes: usize,
+    speed: Option<f64>,
+}
+
+impl Flusher {
+    fn step(&mut self, machine: &Machine, (now, step): (f64, f64)) {
+        let Some(bytes) = self.sealed.front().copied() else {
+            return;
+        };
+        if self.written == 0.0 && self.pause == 0.0 {
+            self.begun = now;
+        }
+        if self.written < bytes {
+            self.written = (self.written + machine.flush_bytes_per_micro * step).min(bytes);
+            return;
+        }
+        let is_hiccup = self.flushes % machine.hiccup_period == machine.hiccup_period - 1;
+        let pause = machine.flush_pause_micros * if is_hiccup { 10.0 } else { 1.0 };
+        self.pause += step;
+        if self.pause < pause {
+            return;
+        }
+        let speed = bytes / (now - self.begun);
+        self.speed = Some(
+            self.speed
+                .map_or(speed, |before| before + (speed - before) / 4.0),
+        );
+        self.sealed.pop_front();
+        (self.written, self.pause) = (0.0, 0.0);
+        self.flushes += 1;
+    }
+
+    /// Of the flushes before, or of the first one as far as it is.
+    fn speed(&self, now: f64) -> Option<f64> {
+        let of_first = || self.written / (now - self.begun);
+        self.speed.or((self.written > 0.0).then(of_first))
+    }
+
+    fn backlog(&self, machine: &Machine, active: f64) -> Option<f64> {
+        let waiting: f64 = self.sealed.iter().sum();
+        let left = waiting - 0.9 * self.written + active;
+        (!self.sealed.is_empty()).then_some(left / machine.memtable_bytes)
+    }
+}
+
+/// Plays writers against one flush thread in steps of 20 microseconds. A writer whose memtable is full while as many wait
+/// as may stands still, as in the engine.
 fn play(machine: Machine, is_paced: bool) -> Outcome {
     const STEP: f64 = 20.0;
-    let (mut active, mut sealed, mut written) = (0.0_f64, 0.0_f64, 0.0_f64);
-    let mut pause = 0.0_f64;
-    // When each writer's commit began, and how long it still works or sleeps.
-    let mut writers: Vec<(f64, f64, f64)> = (0..machine.writers)
+    let mut flusher = Flusher::default();
+    let mut active = 0.0_f64;
+    let mut paid = 0.0_f64;
+    // When each writer's commit began, how long it still works, and when its turn comes once it has asked.
+    let mut writers: Vec<(f64, f64, Option<f64>)> = (0..machine.writers)
         .map(|writer| {
-            (
-                0.0,
-                machine.commit_micros * writer as f64 / machine.writers as f64,
-                0.0,
-            )
+            let share = writer as f64 / machine.writers as f64;
+            (0.0, machine.commit_micros * share, None)
         })
         .collect();
     let mut latencies = Vec::new();
     let (mut total, mut now) = (0.0, 0.0);
     while now < 10e6 {
         now += STEP;
-        if sealed > 0.0 {
-            if pause > 0.0 {
-                pause -= STEP;
-            } else if written < sealed {
-                written += machine.flush_bytes_per_micro * STEP;
-                if written >= sealed {
-                    pause = machine.flush_pause_micros / 2.0;
-                }
-            } else {
-                (sealed, written) = (0.0, 0.0);
-            }
-        }
-        for (begun, working, slept) in &mut writers {
+        flusher.step(&machine, (now, STEP));
+        for (begun, working, turn_at) in &mut writers {
             *working -= STEP;
             if *working > 0.0 {
                 continue;
             }
             let standing = Standing {
-                fill: active / machine.memtable_bytes,
-                flushed: (sealed > 0.0).then(|| written.min(sealed) / sealed * 0.9),
+                backlog: flusher.backlog(&machine, active),
+                room: machine.sealed_max as f64 + 1.0,
                 ..CALM
             };
-            let wanted = match is_paced {
-                true => {
-                    delay(pressure(&standing), machine.commit_bytes as usize).as_micros() as f64
-                }
-                false => 0.0,
-            };
-            if *slept + STEP < wanted {
-                *slept += STEP;
-                continue;
-            }
-            if active + machine.commit_bytes > machine.memtable_bytes {
-                if sealed > 0.0 {
+            let admitted = admission(&standing).filter(|_| is_paced);
+            if let (Some(admitted), Some(speed)) = (admitted, flusher.speed(now)) {
+                let turn_at = turn_at.get_or_insert_with(|| {
+                    let long = turn(machine.commit_bytes as usize, speed * 1e6, admitted);
+                    let turn_at = paid.max(now);
+                    paid = turn_at + long.as_micros() as f64;
+                    turn_at
+                });
+                if now < turn_at.min(*begun + TURN_MAX.as_micros() as f64) {
                     continue;
                 }
-                (sealed, active) = (active, 0.0);
-                pause = machine.flush_pause_micros / 2.0;
+            }
+            if active + machine.commit_bytes > machine.memtable_bytes {
+                if flusher.sealed.len() >= machine.sealed_max {
+                    continue;
+                }
+                flusher.sealed.push_back(active);
+                active = 0.0;
             }
             active += machine.commit_bytes;
             total += machine.commit_bytes;
             latencies.push(now - *begun);
-            (*begun, *working, *slept) = (now, machine.commit_micros, 0.0);
+            (*begun, *working, *turn_at) = (now, machine.commit_micros, None);
         }
     }
     latencies.sort_by(f64::total_cmp);
@@ -168,56 +200,64 @@ fn play(machine: Machine, is_paced: bool) -> Outcome {
     }
 }
 
+const MACHINE: Machine = Machine {
+    writers: 8,
+    commit_bytes: 150e3,
+    commit_micros: 120.0,
+    memtable_bytes: 28e6,
+    flush_bytes_per_micro: 250.0,
+    flush_pause_micros: 20_000.0,
+    hiccup_period: 1000,
+    sealed_max: 1,
+};
+
 /// Goal: with writers that outrun flushing, pacing turns standstills into short delays, and costs hardly any throughput.
 /// Method: machines of several kinds, with and without; without, some commits must stand still, or nothing is shown.
 #[test]
 fn paced_writers_do_not_stand_still() {
-    let machine = Machine {
-        writers: 8,
-        commit_bytes: 150e3,
-        commit_micros: 2_800.0,
-        memtable_bytes: 28e6,
-        flush_bytes_per_micro: 200.0,
-        flush_pause_micros: 20_000.0,
-    };
     let machines = [
-        machine,
+        MACHINE,
+        Machine {
+            commit_micros: 2_800.0,
+            ..MACHINE
+        },
         Machine {
             writers: 1,
-            commit_micros: 400.0,
-            ..machine
+            ..MACHINE
         },
         Machine {
             writers: 32,
             flush_bytes_per_micro: 100.0,
-            ..machine
+            ..MACHINE
         },
         Machine {
             commit_bytes: 15e3,
-            commit_micros: 280.0,
-            ..machine
+            ..MACHINE
+        },
+        Machine {
+            hiccup_period: 20,
+            sealed_max: 2,
+            ..MACHINE
         },
     ];
     for machine in machines {
         let (free, paced) = (play(machine, false), play(machine, true));
         let standstill = machine.memtable_bytes / machine.flush_bytes_per_micro / 4.0;
         assert!(free.quantile(1.0) > standstill, "{machine:?}");
-        let (median, tail, most) = (
-            paced.quantile(0.5),
-            paced.quantile(0.999),
-            paced.quantile(1.0),
-        );
+        let quantiles = [0.01, 0.5, 0.999, 1.0].map(|q| paced.quantile(q));
+        let kept = paced.bytes_per_micro / free.bytes_per_micro;
+        println!("{quantiles:?} us, throughput {kept:.3}: {machine:?}");
+        let [_, median, tail, most] = quantiles;
         assert!(
             tail < 10.0 * median,
             "{machine:?}: p99.9 {tail} us, median {median} us"
         );
         assert!(
-            most < standstill.max(10.0 * median),
+            most < standstill.max(20.0 * median),
             "{machine:?}: {most} us"
         );
-        let kept = paced.bytes_per_micro / free.bytes_per_micro;
         assert!(
-            kept > 0.85,
+            kept > 0.9,
             "{machine:?}: throughput {kept} of the one without"
         );
     }
@@ -230,11 +270,10 @@ fn slow_writers_are_left_alone() {
         writers: 4,
         commit_bytes: 15e3,
         commit_micros: 1_000.0,
-        memtable_bytes: 28e6,
-        flush_bytes_per_micro: 200.0,
-        flush_pause_micros: 20_000.0,
+        ..MACHINE
     };
     let (free, paced) = (play(machine, false), play(machine, true));
-    assert_eq!(paced.latencies.len(), free.latencies.len());
-    assert_eq!(paced.quantile(1.0), free.quantile(1.0));
+    let (all, kept) = (free.latencies.len(), paced.latencies.len());
+    assert!(kept * 100 >= all * 99, "{kept} of {all} commits");
+    assert!(paced.quantile(0.99) <= 2.0 * free.quantile(0.99));
 }

@@ -1,10 +1,11 @@
 //! Background work that fails, in the world in memory.
 
-use std::{io, sync::Arc, thread};
+use std::{io, sync::Arc, thread, time::Duration};
 
 use kingtide_env::{CrashImage, FaultyEnv, MemoryEnv, Operation, Rule, Times};
 
-use crate::{ColumnFamily, Db, ErrorKind, FamilyOptions, Options, SyncMode};
+use super::Task;
+use crate::{ColumnFamily, Db, Error, ErrorKind, FamilyOptions, Options, SyncMode};
 
 fn open(env: Arc<dyn kingtide_env::Env>) -> Db {
     let options = Options {
@@ -157,4 +158,34 @@ fn a_close_that_cannot_install_keeps_the_log() {
             assert_holds(&again, 20);
         }
     }
+}
+
+/// Goal: nobody waits for the pause after a failure, which is long when merges failed often. Method: tables cannot be made;
+/// merges have failed and pause while flushes go on failing, and a merge by hand comes to its own failure.
+#[test]
+fn a_merge_by_hand_does_not_wait_for_the_pause_of_another() {
+    let (_env, _faulty, db, family) = full_disk();
+    fill(&db, &family);
+    let background = db.inside().1;
+    let failing = Arc::clone(&family.family);
+    for _ in 0..4 {
+        let error = Error::new(ErrorKind::DiskFull, "a merge that failed");
+        let background = Arc::clone(background);
+        let env = Arc::clone(&db.inside().0.env);
+        let failing = Arc::clone(&failing);
+        thread::spawn(move || {
+            background.lock().begin(Task::Merge, failing.id);
+            background.finish((Task::Merge, env.as_ref()), &failing, Err(error));
+        });
+    }
+    wait_until(|| background.lock().paused.len() >= 4);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let db = Arc::new(db);
+    let compacting = (Arc::clone(&db), family.clone());
+    thread::spawn(move || sender.send(compacting.0.compact(&compacting.1)));
+    let outcome = receiver.recv_timeout(Duration::from_secs(120));
+    let error = outcome
+        .expect("compact ends")
+        .expect_err("tables cannot be made");
+    assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
 }

@@ -179,6 +179,8 @@ fn a_merge_in_parts_writes_what_one_walk_writes() {
     for (seed, comparator) in (1..).zip(comparators) {
         let (mut found, mut flushed_into) = (Vec::new(), Vec::new());
         for threads in [1, 3] {
+            // Everything is flushed and merged by this thread.
+            PART_BYTES_MIN.set(if threads == 1 { u64::MAX } else { 8 << 10 });
             let env = MemoryEnv::new(seed);
             let (db, family) = open_ordered(Arc::new(env), threads, 0, comparator);
             let snapshots = fill(&db, &family, seed);

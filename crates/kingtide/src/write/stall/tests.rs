@@ -29,13 +29,13 @@ fn with_room_nobody_waits() {
 #[test]
 fn a_waiting_writer_gets_the_error_of_the_flush() {
     let stall = stall();
-    stall.add(900);
+    stall.add();
     stall.note_failure(&disk_full());
     assert!(stall.is_failing());
     let error = wait(&stall, || stall.waiting() > 0).expect_err("the family is full");
     assert_eq!(error.kind(), ErrorKind::DiskFull);
     assert!(error.to_string().contains("no space"), "{error}");
-    stall.subtract(900);
+    stall.subtract();
     assert!(!stall.is_failing() && stall.is_calm());
     wait(&stall, || stall.waiting() > 0).expect("there is room again");
 }
@@ -56,7 +56,7 @@ fn a_waiting_writer_is_woken() {
     for fails in [false, true] {
         let stall = Arc::new(stall());
         let asked = Arc::new(AtomicBool::new(false));
-        stall.add(1000);
+        stall.add();
         let waiter = {
             let (stall, asked) = (Arc::clone(&stall), Arc::clone(&asked));
             thread::spawn(move || {
@@ -73,7 +73,7 @@ fn a_waiting_writer_is_woken() {
         if fails {
             stall.note_failure(&disk_full());
         } else {
-            stall.subtract(1000);
+            stall.subtract();
         }
         let outcome = waiter.join().expect("no panic");
         assert_eq!(outcome.is_err(), fails);
@@ -81,34 +81,27 @@ fn a_waiting_writer_is_woken() {
     }
 }
 
-/// Goal: a memtable's way to its table is known at every moment, whatever is sealed behind it. Method: three memtables in
-/// a queue.
+/// Goal: the speed of flushing follows the flushes, and one odd flush does not change it much.
 #[test]
-fn the_queue_tells_how_far_it_is() {
+fn the_usual_speed_of_flushes_is_known() {
     let stall = stall();
-    let first = stall.add(100);
-    assert_eq!(stall.done(first, 0.0), 0.0);
-    assert_eq!(stall.done(first, 25.0), 0.25);
-    let second = stall.add(300);
-    assert_eq!(stall.done(second, 0.0), 0.0);
-    stall.subtract(100);
-    assert_eq!(stall.done(second, 0.0), 0.25);
-    let third = stall.add(100);
-    assert_eq!(stall.done(second, 150.0), 0.625);
-    stall.subtract(300);
-    assert_eq!(stall.done(second, 0.0), 1.0);
-    assert_eq!(stall.done(third, 50.0), 0.875);
-    stall.subtract(100);
-    assert_eq!((stall.done(third, 0.0), stall.waiting()), (1.0, 0));
+    assert_eq!(stall.flush_speed(), SPEED_UNKNOWN);
+    stall.note_speed(100, 1_000_000_000);
+    assert_eq!(stall.flush_speed(), 100.0);
+    stall.note_speed(20, 1_000_000_000);
+    assert_eq!(stall.flush_speed(), 80.0);
+    // A clock that stands still is no reason to divide by zero.
+    stall.note_speed(80, 0);
+    assert!(stall.flush_speed().is_finite());
 }
 
 /// Goal: every byte is answered for once, by commits of 4 KiB or more themselves. Method: commits of 1 KiB by four threads.
 #[test]
 fn small_commits_are_answered_for_together() {
     let stall = Arc::new(stall());
-    assert_eq!(stall.take_bytes(BYTES_PER_STEP), Some(BYTES_PER_STEP));
+    assert_eq!(stall.take_bytes(BYTES_PER_TURN), Some(BYTES_PER_TURN));
     assert_eq!(stall.take_bytes(100), None);
-    assert_eq!(stall.take_bytes(BYTES_PER_STEP - 100), Some(BYTES_PER_STEP));
+    assert_eq!(stall.take_bytes(BYTES_PER_TURN - 100), Some(BYTES_PER_TURN));
     let threads: Vec<_> = (0..4)
         .map(|_| {
             let stall = Arc::clone(&stall);
@@ -123,28 +116,42 @@ fn small_commits_are_answered_for_together() {
         .sum();
     let left = stall.unpaced_bytes.load(Ordering::Relaxed);
     assert_eq!(taken + left, 4000 * 1024);
-    assert!(left < BYTES_PER_STEP);
+    assert!(left < BYTES_PER_TURN);
 }
 
-/// Goal: short delays are not lost and not slept twice. Method: delays of a third of a step by one thread, then by four.
+/// Goal: turns follow each other, whoever takes them; an idle clock does not save turns up; nobody waits longer than the
+/// longest. Method: turns by hand, then of four threads.
 #[test]
-fn short_delays_are_saved_up() {
-    let third = DELAY_STEP / 3;
+fn turns_follow_each_other() {
+    const TURN: Duration = Duration::from_millis(3);
+    const TURN_NANOS: u64 = 3_000_000;
     let stall = stall();
-    let slept: Vec<bool> = (0..7).map(|_| stall.save_up(third).is_some()).collect();
-    assert_eq!(slept, [false, false, false, true, false, false, true]);
+    assert_eq!(stall.take_turn(100, TURN), 100);
+    assert_eq!(stall.take_turn(100, TURN), 100 + TURN_NANOS);
+    assert_eq!(stall.take_turn(200, TURN), 100 + 2 * TURN_NANOS);
+    let later = 1_000_000_000;
+    assert_eq!(stall.take_turn(later, TURN), later);
+    stall.forget_turns(later + 5);
+    assert_eq!(stall.take_turn(later + 5, TURN_MAX * 3), later + 5);
+    assert_eq!(
+        stall.take_turn(later + 5, TURN),
+        later + 5 + TURN_MAX.as_nanos() as u64
+    );
 
-    let stall = Arc::new(Stall::new(Duration::ZERO));
+    let stall = Arc::new(self::stall());
     let threads: Vec<_> = (0..4)
         .map(|_| {
             let stall = Arc::clone(&stall);
-            thread::spawn(move || (0..999).filter(|_| stall.save_up(third).is_some()).count())
+            thread::spawn(move || -> Vec<u64> {
+                (0..20).map(|_| stall.take_turn(0, TURN)).collect()
+            })
         })
         .collect();
-    let steps: usize = threads
+    let mut begins: Vec<u64> = threads
         .into_iter()
-        .map(|thread| thread.join().expect("no panic"))
-        .sum();
-    // A third is rounded down to whole nanoseconds, which costs at most one step.
-    assert!((1331..=1332).contains(&steps), "{steps}");
+        .flat_map(|thread| thread.join().expect("no panic"))
+        .collect();
+    begins.sort_unstable();
+    let expected: Vec<u64> = (0..80).map(|turn| turn * TURN_NANOS).collect();
+    assert_eq!(begins, expected);
 }
