@@ -177,7 +177,6 @@ functions! {
 /// Calls a function of the library.
 macro_rules! c {
     ($function:ident($($argument:expr),* $(,)?)) => {{
-        #[expect(clippy::macro_metavars_in_unsafe, reason = "the arguments are safe expressions: places, sizes, handles")]
         // SAFETY: what is not a handle points to slices, C strings or places of the caller, with their sizes; sizes that
         // lie are beyond the limits, and refused before anything is read. Handles may be any number.
         unsafe { $crate::sequences::bindings::$function($($argument),*) }

@@ -59,7 +59,7 @@ impl Session<'_> {
             }
         };
         let what = format!("slot {slot}: begin in way {way} at level {level}");
-        if way % 8 == 0 || is_level {
+        if way.is_multiple_of(8) || is_level {
             // A sync mode of an interval may be refused.
             self.check(&what, answer, &[code::SUCCESS, code::INVALID_ARGS]);
         } else {
@@ -260,9 +260,8 @@ impl Session<'_> {
             .map(|entries| entries.get(&key).cloned());
         let mut allowed = open.life.answers();
         let can_read = allowed.contains(&code::SUCCESS);
-        match &expected {
-            Some(None) => allowed.retain(|answer| *answer != code::SUCCESS),
-            Some(Some(_)) | None => {}
+        if expected == Some(None) {
+            allowed.retain(|answer| *answer != code::SUCCESS);
         }
         if can_read && !matches!(expected, Some(Some(_))) {
             allowed.push(code::NOT_FOUND);
