@@ -1,19 +1,52 @@
 //! One program for all targets: `KINGTIDE_FUZZ_TARGET` names the one to run. Arguments are libFuzzer's.
+//!
+//! The target that calls through the C interface is not among those of the testkit, which is free of unsafe code: it
+//! lives with the C library's tests, which run it as well.
 #![no_main]
 
-use std::sync::OnceLock;
+#[path = "../../crates/capi/tests/sequences/mod.rs"]
+mod sequences;
+
+use std::{path::Path, sync::OnceLock};
+
+use kingtide_capi as _;
 
 use kingtide_testkit::fuzz::{TARGETS, Target, target};
 use libfuzzer_sys::fuzz_target;
+
+/// Sequences of calls through the C interface.
+const C_CALLS: Target = Target {
+    name: "c_calls",
+    run: |bytes| {
+        // Syncing costs nothing in memory.
+        let memory = Path::new("/dev/shm");
+        let parent = if memory.is_dir() {
+            memory.to_owned()
+        } else {
+            std::env::temp_dir()
+        };
+        let directory = parent.join(format!("kingtide-fuzz-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a temporary directory");
+        sequences::run(bytes, &directory);
+    },
+    seeds: sequences::seeds,
+};
 
 fn chosen() -> &'static Target {
     static CHOSEN: OnceLock<Target> = OnceLock::new();
     CHOSEN.get_or_init(|| {
         let name = std::env::var("KINGTIDE_FUZZ_TARGET").unwrap_or_default();
-        let found = target(&name);
+        let found = target(&name).or_else(|| (name == C_CALLS.name).then_some(C_CALLS));
         found.unwrap_or_else(|| {
-            let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
-            eprintln!("KINGTIDE_FUZZ_TARGET must name one of: {}", names.join(", "));
+            let names: Vec<&str> = TARGETS
+                .iter()
+                .chain([&C_CALLS])
+                .map(|target| target.name)
+                .collect();
+            eprintln!(
+                "KINGTIDE_FUZZ_TARGET must name one of: {}",
+                names.join(", ")
+            );
             std::process::exit(2);
         })
     })

@@ -8,6 +8,7 @@
 //! | `capi-check` | the C programs at full length, plainly and under the address sanitizer and valgrind |
 //! | `sanitize`, `shuttle` | tests under sanitizers and Miri, and schedules of the whole engine; see [`sanitize`] |
 //! | `mutants` | mutation testing: `crates/mutants` |
+//! | `coverage` | the share of lines that tests run in the log, the manifest, transactions and merges; see [`coverage`] |
 //! | `install` | builds and installs the C library and the command; see [`install`] |
 //! | `ci` | everything a change must pass: runs `.ci/run` |
 #![expect(
@@ -16,6 +17,7 @@
 )]
 
 mod capi;
+mod coverage;
 mod install;
 mod sanitize;
 mod tidy;
@@ -33,6 +35,7 @@ const USAGE: &str = "usage: cargo xtask <chore>
   bless           lower the numbers of xtask/ratchet.txt to what is true now
   bless goldens   rewrite the golden files of the durable formats
   capi-check      run the C programs at full length, also under sanitizer and valgrind
+  coverage        print the line coverage of log, manifest, transactions and merges
   ci              run .ci/run, all that a change must pass
 ";
 
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         ["sanitize", tool] => sanitize::run(&root(), tool),
         ["shuttle", arguments @ ..] => sanitize::shuttle(&root(), arguments),
         ["mutants", arguments @ ..] => sanitize::mutants(&root(), arguments),
+        ["coverage"] => coverage::check(&root()),
         ["install", arguments @ ..] => install::run(&root(), arguments),
         ["ci"] => run_child(&mut Command::new(root().join(".ci/run"))),
         ["help" | "--help" | "-h"] => {

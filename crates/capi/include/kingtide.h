@@ -273,7 +273,7 @@ void kt_abort_free(kt_abort_t *abort);
  * Prepares a transaction under a name of 1 to 128 bytes: its writes are on the device, and hold as locks until the outcome,
  * across closing and crashes. The transaction object is finished then, and may be reset or freed.
  *
- *   TDB_ERR_EXISTS     the name was used
+ *   TDB_ERR_EXISTS     the name was used; the transaction is as it was
  *   TDB_ERR_CONFLICT   as a commit, and with what other prepared transactions hold
  *   TDB_ERR_TOO_LARGE  a name of more than 128 bytes
  */

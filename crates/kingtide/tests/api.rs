@@ -289,3 +289,46 @@ fn idle_tables_stay_open_up_to_the_limit() {
         db.close().unwrap();
     }
 }
+
+#[test]
+fn every_way_to_read_sees_own_writes() {
+    let fixture = Fixture::new();
+    let db = &fixture.db;
+    let family = db.create_family("f", unsynced()).unwrap();
+    db.put(&family, b"b", b"below").unwrap();
+    for isolation in IsolationLevel::ALL {
+        let mut transaction = db
+            .begin_with(TransactionOptions {
+                isolation,
+                ..TransactionOptions::default()
+            })
+            .unwrap();
+        transaction.put(&family, b"a", b"own").unwrap();
+        transaction.put_expiring(&family, b"e", b"gone", 1).unwrap();
+        let own = |value: Option<kingtide::Value>| value.map(|value| value.to_vec());
+        let found = transaction
+            .multi_get(&family, &[b"a", b"b", b"c", b"e"])
+            .unwrap();
+        let found: Vec<_> = found.into_iter().map(own).collect();
+        assert_eq!(
+            found,
+            [Some(b"own".to_vec()), Some(b"below".to_vec()), None, None]
+        );
+        assert_eq!(
+            own(transaction.get_untracked(&family, b"a").unwrap()).unwrap(),
+            b"own"
+        );
+        assert!(transaction.get_untracked(&family, b"e").unwrap().is_none());
+        assert_eq!(
+            own(transaction.get_for_update(&family, b"a").unwrap()).unwrap(),
+            b"own"
+        );
+        let shown = format!("{transaction:?} {:?}", transaction.abort_handle());
+        assert!(
+            shown.contains("operations: 2") && shown.contains("AbortHandle"),
+            "{shown}"
+        );
+        transaction.rollback().unwrap();
+    }
+    db.close().unwrap();
+}

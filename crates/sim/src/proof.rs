@@ -2,6 +2,7 @@
 
 mod isolation;
 mod operations;
+mod soak;
 
 use std::{
     env,
@@ -107,6 +108,8 @@ pub enum Proof {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Mixed load on a real directory while memory, descriptors, threads and disk are watched
+    Soak(soak::SoakProof),
     #[command(flatten)]
     Isolation(isolation::IsolationProof),
     #[command(flatten)]
@@ -166,6 +169,7 @@ pub fn run(proof: Proof, threads: usize) -> Checked {
                 seed,
             })
         }
+        Proof::Soak(proof) => soak::run(&proof),
         Proof::Isolation(proof) => isolation::run(&proof, threads),
         Proof::Operations(proof) => operations::run(&proof, threads),
         Proof::Ci => {
@@ -176,6 +180,7 @@ pub fn run(proof: Proof, threads: usize) -> Checked {
                 corrupt((1, false), "", threads),
                 fail_nth(0, "", Some(110), threads),
                 repair_proof(17, "", threads),
+                soak::run_ci(),
                 isolation::run_ci(threads),
                 operations::run_ci(threads),
             ];

@@ -14,10 +14,11 @@
 //! | [`real_data`] | real records survive an import that is killed half way |
 //! | [`fixtures`] | databases that older versions wrote open, and show what they held |
 //! | [`isolation`] | transactions see of each other what their levels say |
+//! | [`soak`] | minutes or hours of mixed load take no more memory, descriptors, threads or disk at the end than before |
 //! | [`together`] | threads, the system's or a simulation's |
 //! | [`model`] | the naive model: an ordered map of versions |
 //!
-//! Nothing here sleeps or measures time. All randomness comes from a seed that every failure names; the order in which
+//! Nothing here sleeps or measures time, but for [`soak`]. All randomness comes from a seed that every failure names; the order in which
 //! the threads of [`isolation::history`] and [`isolation::workloads`] run is the machine's.
 
 pub mod call_sites;
@@ -37,6 +38,7 @@ pub mod repair;
 pub mod runner;
 pub mod script;
 pub mod sequences;
+pub mod soak;
 pub mod together;
 pub mod violation;
 pub mod world;

@@ -131,3 +131,19 @@ fn each_rule_has_its_fault() {
     let family = [0x80, 0x80, 0x80, 0x80, 0x10, 0, 0];
     assert_eq!(record(&family), RecordFault::Family(1 << 32));
 }
+
+#[test]
+fn faults_say_what_they_are() {
+    let texts = [
+        (RecordFault::Truncated, "exceeds its limit"),
+        (RecordFault::UnknownKind(0x7f), "operation 0x7f"),
+        (RecordFault::EmptyKey, "without a key"),
+        (RecordFault::Expiry(-5), "expiry -5"),
+        (RecordFault::Family(1 << 40), "family id 1099511627776"),
+        (RecordFault::Count, "contradict its length"),
+        (RecordFault::Control, "control section"),
+    ];
+    for (fault, part) in texts {
+        assert!(fault.to_string().contains(part), "{fault}");
+    }
+}

@@ -177,3 +177,44 @@ fn a_control_section_is_no_ordinary_section() {
         Err(RecordFault::Family(u64::from(u32::MAX)))
     );
 }
+
+#[test]
+fn malformed_locks_are_refused() {
+    let fault = |family: u32, count: u32, locks: &[u8]| {
+        let mut sections = Vec::new();
+        write_lock_section(&mut sections, FamilyId(family), count, locks);
+        let mut payload = Vec::new();
+        write_prepare(&mut payload, b"x", (1, 2), &sections);
+        let Ok((Some(Control::Prepare(prepare)), _)) = split_control(&payload) else {
+            panic!("it was written so");
+        };
+        read_locks(prepare.locks).expect_err("malformed")
+    };
+    let key = [FOR_UPDATE, 1, b'k'];
+    assert_eq!(
+        fault(CONTROL_FAMILY.0, 1, &key),
+        RecordFault::Family(u64::from(CONTROL_FAMILY.0))
+    );
+    // More locks than bytes, fewer locks than bytes, more than there are.
+    assert_eq!(fault(1, 1000, &key), RecordFault::Count);
+    assert_eq!(fault(1, 0, &key), RecordFault::Count);
+    assert_eq!(
+        fault(1, 2, &[READ_RANGE, READ_RANGE, READ_RANGE]),
+        RecordFault::Count
+    );
+    assert_eq!(fault(1, 1, &[FOR_UPDATE, 0]), RecordFault::EmptyKey);
+    assert_eq!(fault(1, 1, &[FOR_UPDATE, 9, b'k']), RecordFault::Truncated);
+    // Bits that no lock has, and a bound of no kind.
+    assert_eq!(
+        fault(1, 1, &[FOR_UPDATE | 1 << LOWER_SHIFT, 1, b'k']),
+        RecordFault::Control
+    );
+    assert_eq!(
+        fault(1, 1, &[READ_RANGE | 3 << LOWER_SHIFT, 1, b'k']),
+        RecordFault::Control
+    );
+    assert_eq!(
+        fault(1, 1, &[READ_RANGE | 3 << UPPER_SHIFT, 1, b'k']),
+        RecordFault::Control
+    );
+}

@@ -115,8 +115,13 @@ impl Transaction {
         self.check_active()?;
         check_xid(xid)?;
         self.engine.check_writable()?;
+        // Before anything changes: a name that is refused leaves the transaction as it was.
+        self.engine.pipeline.take_xid(xid)?;
         // Held until the record is there: the tables that validation reads must keep what the snapshots pin.
-        let held = self.pins.take()?;
+        let held = self
+            .pins
+            .take()
+            .inspect_err(|_| self.engine.pipeline.give_back_xid(xid))?;
         let reads = self.take_reads();
         let snapshot = held.view.as_ref().map(|view| view.sequence());
         let outcome = self.prepare_checked(xid, snapshot, reads.as_ref());
@@ -158,6 +163,7 @@ impl Transaction {
             found.map(|family| Arc::clone(family))
         };
         let prepared = Prepared::decode(record, &family_of).map_err(|fault| {
+            self.engine.pipeline.give_back_xid(xid);
             Error::new(
                 ErrorKind::ReopenRequired,
                 format!("its own record: {fault}"),

@@ -48,11 +48,24 @@ enum CopyAttempt {
 }
 
 impl Pipeline {
-    /// Prepares a transaction: when this returns, it is durable, and its locks are in force. `writes` are its
-    /// operations, for the validation.
+    /// Takes a name for a prepare, which gives it back when it fails.
     ///
     /// # Errors
-    /// As [`Pipeline::commit`], and `AlreadyExists` when its name is or was in use.
+    /// `AlreadyExists` when it is or was in use.
+    pub(crate) fn take_xid(&self, xid: &[u8]) -> Result<()> {
+        self.prepared.take(xid)
+    }
+
+    /// Gives back the name of a transaction that did not come to [`Pipeline::prepare`].
+    pub(crate) fn give_back_xid(&self, xid: &[u8]) {
+        self.prepared.give_back(xid);
+    }
+
+    /// Prepares a transaction whose name was taken: when this returns, it is durable, and its locks are in force.
+    /// `writes` are its operations, for the validation.
+    ///
+    /// # Errors
+    /// As [`Pipeline::commit`]; the name is given back when it is sure that nothing was written.
     pub(crate) fn prepare(
         &self,
         prepared: Prepared,
@@ -61,7 +74,6 @@ impl Pipeline {
     ) -> Result<()> {
         // Relaxed: a hint for how blanks are prepared.
         self.wants_durability.store(true, Ordering::Relaxed);
-        self.prepared.take(&prepared.xid)?;
         prepared.count_in(&self.memory.budget);
         let prepared = Arc::new(prepared);
         let appended = self.append_prepare(&prepared, writes, validation);

@@ -172,6 +172,38 @@ fn names_are_checked_and_used_once() {
 
 /// What a kill leaves in the log tells the next opening which names are used up.
 #[test]
+fn a_name_that_is_refused_leaves_the_transaction_as_it_was() {
+    let env = MemoryEnv::new(1);
+    let db = open(&env);
+    let family = family(&db, "f", SyncMode::None);
+    prepare(&db, &family, b"taken", &[b"a"]).unwrap();
+    let mut transaction = begin(&db, IsolationLevel::Serializable);
+    assert!(transaction.get(&family, b"b").unwrap().is_none());
+    transaction.put(&family, b"c", b"1").unwrap();
+    transaction.savepoint("before").unwrap();
+    transaction.put(&family, b"d", b"1").unwrap();
+    assert_eq!(
+        kind(transaction.prepare(b"taken")),
+        ErrorKind::AlreadyExists
+    );
+    transaction.rollback_to("before").unwrap();
+    assert_eq!(transaction.get(&family, b"c").unwrap().unwrap(), b"1");
+
+    // What was read is still remembered.
+    db.put(&family, b"b", b"2").unwrap();
+    assert_eq!(kind(transaction.prepare(b"free")), ErrorKind::Conflict);
+    transaction.reset().unwrap();
+    transaction.put(&family, b"c", b"1").unwrap();
+    assert_eq!(
+        kind(transaction.prepare(b"taken")),
+        ErrorKind::AlreadyExists
+    );
+    transaction.commit().unwrap();
+    assert!(has(&db, &family, b"c") && !has(&db, &family, b"d"));
+    db.close().unwrap();
+}
+
+#[test]
 fn names_that_the_log_still_tells_are_refused_after_a_crash() {
     let env = MemoryEnv::new(1);
     let db = open(&env);
