@@ -11,7 +11,7 @@ use kingtide_base::{
     EntryKind, KeyOrder, SeqNo, StorageError, ValuePointer,
     planted::{self, Bug},
 };
-use kingtide_collections::{EntryOffset, Memtable};
+use kingtide_collections::{EntryOffset, Memtable, MemtableEntry};
 use kingtide_table::{BlockValue, OpenTables, Table, TableValue, has_no_more_files};
 
 use super::{iter::mvcc::is_expired, value::Value};
@@ -137,16 +137,9 @@ fn find_among(
         }
         cover = cover.max(memory.table.range_cover(key, point.sequence));
         if let Some(entry) = memory.table.get(key, hash, point.sequence) {
-            if entry.kind != EntryKind::PutSpilled {
-                check_kind(entry.kind)?;
-            }
-            if entry.sequence < cover || !is_live(entry.kind, entry.expires_at) {
-                return Ok(None);
-            }
-            return Ok(Some(match entry.kind {
-                EntryKind::PutSpilled => Found::Separated(pointer_in_memory(entry.value)?),
-                _ => Found::Memory(Arc::clone(&memory.table), entry.offset),
-            }));
+            let live = entry.sequence >= cover && is_live(entry.kind, entry.expires_at);
+            let found = found_in_memory(&memory.table, &entry)?;
+            return Ok(live.then_some(found));
         }
     }
     let ahead = ahead.into_iter().flatten();
@@ -210,6 +203,15 @@ pub(crate) fn newest_in_tables(
         }
     }
     Ok(None)
+}
+
+/// Where the value of an entry of `memtable` is.
+fn found_in_memory(memtable: &Arc<Memtable>, entry: &MemtableEntry<'_>) -> Result<Found> {
+    if entry.kind == EntryKind::PutSpilled {
+        return pointer_in_memory(entry.value).map(Found::Separated);
+    }
+    check_kind(entry.kind)?;
+    Ok(Found::Memory(Arc::clone(memtable), entry.offset))
 }
 
 /// The pointer that is the value of a spilled put.
