@@ -31,6 +31,9 @@ const FULL: [&str; 2] = ["plain", "packed"];
 /// A family whose commits are synced in the background, and one whose are not.
 const LAZY: [&str; 2] = ["interval", "none"];
 
+/// A family, a key, and its value; `None` deletes.
+type Write = (&'static str, Vec<u8>, Option<Vec<u8>>);
+
 /// What a key may show.
 type May = BTreeSet<Option<Vec<u8>>>;
 
@@ -163,7 +166,7 @@ impl Work {
         outcome
     }
 
-    fn commit(&mut self, values: &[(&'static str, Vec<u8>, Option<Vec<u8>>)]) -> Result<()> {
+    fn commit(&mut self, values: &[Write]) -> Result<()> {
         let db = self.open()?;
         let mut transaction = db.begin_with(TransactionOptions::default())?;
         for (name, key, value) in values {
@@ -176,7 +179,7 @@ impl Work {
         transaction.commit().map(drop)
     }
 
-    fn note(&mut self, values: Vec<(&'static str, Vec<u8>, Option<Vec<u8>>)>, is_done: bool) {
+    fn note(&mut self, values: Vec<Write>, is_done: bool) {
         for (name, key, value) in values {
             let may = self
                 .may

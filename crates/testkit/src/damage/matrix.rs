@@ -118,8 +118,8 @@ impl Matrix {
                 }
             } else {
                 let turn = offset / more.len();
-                add(Harm::Invert(offset), turn % 2 == 0);
-                add(more[(offset + turn) % more.len()], turn % 2 == 1);
+                add(Harm::Invert(offset), turn.is_multiple_of(2));
+                add(more[(offset + turn) % more.len()], !turn.is_multiple_of(2));
             }
         }
         for (path, bytes) in self.specimen.files() {
