@@ -81,6 +81,13 @@ fn every_operation_can_fail() {
             Operation::DirectorySync => top.sync(),
             Operation::Lock => top.lock("file").map(drop),
             Operation::Window => file.prepare_window(0, 1).map(drop),
+            Operation::Length => file.len().map(drop),
+            Operation::Space => top.available_bytes().map(drop),
+            Operation::Resolve => env.canonical_path(Path::new("/db")).map(drop),
+            Operation::Spawn => {
+                let thread = env.spawn("idle", Box::new(|| ()))?;
+                thread.join().map_err(io::Error::other)
+            }
         }
     };
     let operations = [
@@ -97,6 +104,10 @@ fn every_operation_can_fail() {
         Operation::DirectorySync,
         Operation::Lock,
         Operation::Window,
+        Operation::Length,
+        Operation::Space,
+        Operation::Resolve,
+        Operation::Spawn,
     ];
     for operation in operations {
         let before = env.counts().get(&operation).copied().unwrap_or(0);
