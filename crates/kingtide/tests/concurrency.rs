@@ -185,3 +185,46 @@ fn acknowledged_commits_are_visible_at_once() {
     });
     db.close().unwrap();
 }
+
+/// Goal: families may be dropped by several threads at once, and what the background does to them meanwhile is no failure.
+/// Method: two threads make families with values in the value log, and drop them while a third waits for idleness; a watch
+/// for threads that wait for each other for ever.
+#[test]
+fn families_are_dropped_beside_each_other() {
+    const ROUNDS: usize = 60;
+    let env = MemoryEnv::new(5);
+    let db = Db::open(world::DATABASE, world::options(&env)).unwrap();
+    let options = FamilyOptions {
+        value_threshold_bytes: 64,
+        ..small(SyncMode::None)
+    };
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let droppers = (0..2).map(|thread| {
+        let (db, options, sender) = (db.clone(), options.clone(), sender.clone());
+        thread::spawn(move || {
+            for round in 0..ROUNDS {
+                let name = format!("f{thread} {round}");
+                let family = db.create_family(&name, options.clone()).unwrap();
+                for number in 0..40_u8 {
+                    db.put(&family, &[number], &[number; 300]).unwrap();
+                }
+                db.drop_family(&name).unwrap();
+            }
+            sender.send(()).unwrap();
+        })
+    });
+    let droppers: Vec<_> = droppers.collect();
+    for _ in 0..ROUNDS {
+        db.wait_idle().unwrap();
+    }
+    for _ in 0..2 {
+        let ended = receiver.recv_timeout(std::time::Duration::from_secs(120));
+        ended.expect("the threads wait for each other");
+    }
+    for dropper in droppers {
+        dropper.join().unwrap();
+    }
+    db.wait_idle().unwrap();
+    assert!(db.families().is_empty());
+    db.close().unwrap();
+}

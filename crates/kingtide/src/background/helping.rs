@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kingtide_env::sync::atomic::Ordering;
 
-use super::scheduler::{Background, Task};
+use super::scheduler::{Background, Task, unless_dropped};
 use crate::{
     compaction::run::{MergeOutcome, Wanted, merge_once},
     engine::Engine,
@@ -78,7 +78,7 @@ impl Background {
     fn flush_between(&self, engine: &Engine, family: &Arc<Family>) {
         let flushed = match family.is_dropped() {
             true => Ok(false),
-            false => flush_oldest(engine, family),
+            false => unless_dropped(family, flush_oldest(engine, family)),
         };
         if let Err(error) = &flushed {
             engine.pipeline.stall.note_failure(error);
@@ -116,7 +116,7 @@ impl Background {
         };
         families.iter().any(|family| {
             self.begin_merge(family) && {
-                let merged = self.merge_level_one(engine, family);
+                let merged = unless_dropped(family, self.merge_level_one(engine, family));
                 if let Err(error) = &merged {
                     self.tell(engine, (Task::Merge, family), error);
                 }

@@ -400,7 +400,7 @@ impl Background {
     }
 
     fn run_task(&self, engine: Arc<Engine>, task: Task, family: &Arc<Family>) {
-        let outcome = self.perform(&engine, task, family);
+        let outcome = unless_dropped(family, self.perform(&engine, task, family));
         if let Err(error) = &outcome {
             self.tell(&engine, (task, family), error);
         }
@@ -438,7 +438,9 @@ impl Background {
         match task {
             Task::Flush => {
                 while flush_oldest(engine, family).inspect_err(|error| {
-                    engine.pipeline.stall.note_failure(error);
+                    if !family.is_dropped() {
+                        engine.pipeline.stall.note_failure(error);
+                    }
                 })? {
                     self.schedule_merge(engine, family);
                     self.schedule_collection(engine, family);
@@ -613,6 +615,14 @@ impl Background {
             // A panic of a background thread has been reported by its hook; closing goes on.
             let _ = thread.join();
         }
+    }
+}
+
+/// What work on a family that was dropped meanwhile fails with is no failure.
+pub(super) fn unless_dropped<T: Default>(family: &Family, outcome: Result<T>) -> Result<T> {
+    match outcome {
+        Err(_) if family.is_dropped() => Ok(T::default()),
+        outcome => outcome,
     }
 }
 

@@ -95,7 +95,7 @@ pub(super) fn drop_family(engine: &Engine, name: &str) -> Result<()> {
     let mut manifest = engine.manifest.lock();
     let family = engine.families.get(name)?;
     engine.check_family(&family)?;
-    let _no_prepares = engine.pipeline.prepared.hold_changes();
+    let no_prepares = engine.pipeline.prepared.hold_changes();
     engine.pipeline.check_unprepared(&family)?;
     engine.pipeline.sync_log()?;
     manifest.append(&[Edit::DropFamily { id: family.id }])?;
@@ -115,7 +115,8 @@ pub(super) fn drop_family(engine: &Engine, name: &str) -> Result<()> {
         // The calls of commits before this go on.
         (gone, family.hooks.replace(None))
     };
-    drop(manifest);
+    // Before the manifest is locked again: another drop takes the two in the order from above.
+    drop((no_prepares, manifest));
     *engine.dropped_totals.lock() += family.counters.totals();
     gone.memories().for_each(|memory| memory.unpin_spilled());
     for _ in &gone.sealed {

@@ -657,8 +657,9 @@ struct KeeperState {
 impl KeeperSignal {
     /// Wakes the keeper.
     pub(crate) fn nudge(&self) {
-        // Relaxed pre-check, AcqRel swap: one writer notifies, the keeper clears the flag before it looks.
-        if !self.is_nudged.load(Ordering::Relaxed) && !self.is_nudged.swap(true, Ordering::AcqRel) {
+        // AcqRel, here and where the keeper clears the flag: either it sees what was done before this, or this call finds the
+        // flag cleared. A mere load could be older than both.
+        if !self.is_nudged.swap(true, Ordering::AcqRel) {
             let _state = self.state.lock();
             self.woken.notify_all();
         }
@@ -706,7 +707,7 @@ impl KeeperSignal {
         // AcqRel: what writers did before their nudge is seen by the keeper's next look.
         if !state.is_stopped && !self.is_nudged.swap(false, Ordering::AcqRel) {
             state = self.woken.wait_timeout(state, timeout).0;
-            self.is_nudged.store(false, Ordering::Release);
+            self.is_nudged.swap(false, Ordering::AcqRel);
         }
         !state.is_stopped
     }

@@ -296,7 +296,7 @@ impl Summary {
             samples.map(|sample| sample.disk_bytes).max().unwrap_or(0)
         };
         let (before, last) = (most_between(1, 2), most_between(2, 3));
-        ensure(last <= before + before / 2 + (64 << 20), || {
+        ensure(last <= before + before / 4 + (64 << 20), || {
             format!(
                 "the disk grows: {before} bytes at most in the second third, {last} in the last"
             )

@@ -79,7 +79,7 @@ fn allowed_items_tests_and_other_crates_are_free() {
         "crates/env/src/posix/file.rs",
         "use std::fs; use std::sync::Mutex;",
     );
-    is_silent("crates/env/src/memory/mod.rs", "use std::thread;");
+    is_silent("crates/env/src/threads.rs", "use std::thread;");
     is_silent(ENGINE, "use crate::fs; use other::std::fs_like;");
 }
 
