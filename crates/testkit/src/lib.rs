@@ -18,7 +18,7 @@
 //! | [`together`] | threads, the system's or a simulation's |
 //! | [`model`] | the naive model: an ordered map of versions |
 //!
-//! Nothing here sleeps or measures time, but for [`soak`]. All randomness comes from a seed that every failure names; the order in which
+//! Nothing here sleeps or measures time, but for [`soak`] and, while failed work waits to be tried again, [`call_sites`]. All randomness comes from a seed that every failure names; the order in which
 //! the threads of [`isolation::history`] and [`isolation::workloads`] run is the machine's.
 
 pub mod call_sites;

@@ -22,6 +22,7 @@ mod work;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use kingtide::{Db, Error, ErrorKind, Layout};
@@ -37,6 +38,10 @@ use crate::{
 
 /// How many steps may fail before a lasting fault is over.
 const FAILED_STEPS: u64 = 4;
+
+/// How often, and with what pauses, it is looked whether failed background work has been tried again.
+const RETRY_LOOKS_MAX: usize = 1000;
+const RETRY_LOOK_PAUSE: Duration = Duration::from_millis(10);
 
 const EINTR: i32 = 4;
 const EIO: i32 = 5;
@@ -320,10 +325,22 @@ fn needs_reopening(error: &Error) -> bool {
     )
 }
 
+/// Waits until what failed in the background was tried again: pauses before a retry are of the real clock.
+fn wait_for_retries(db: &Db) {
+    for _ in 0..RETRY_LOOKS_MAX {
+        match db.wait_idle() {
+            Err(error) if !needs_reopening(&error) => std::thread::sleep(RETRY_LOOK_PAUSE),
+            _ => return,
+        }
+    }
+}
+
 /// The fault is over: reads are right, and writes succeed, or ask to reopen.
 fn goes_on(work: &mut Work) -> Checked {
     let db = work.open()?;
     work.check(&db)?;
+    wait_for_retries(&db);
+    drop(db);
     for (name, step) in &STEPS[..4] {
         match step(work) {
             Err(error) if needs_reopening(&error) => {
