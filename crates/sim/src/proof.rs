@@ -178,7 +178,7 @@ pub fn run(proof: Proof, threads: usize) -> Checked {
                 crash_every_io(0..=u64::MAX, 1, 4, threads),
                 kill_loop(200, 1),
                 corrupt((1, false), "", threads),
-                fail_nth(0, "", Some(110), threads),
+                fail_nth(0, "", Some(300), threads),
                 repair_proof(17, "", threads),
                 soak::run_ci(),
                 isolation::run_ci(threads),

@@ -107,8 +107,10 @@ fn collect(folder: &Path, name: &Path, files: &mut Vec<(PathBuf, String)>) -> io
         let Some(file_name) = path.file_name().and_then(|name| name.to_str()) else {
             continue;
         };
-        let is_test =
-            matches!(file_name, "tests" | "testing.rs") || file_name.ends_with("tests.rs");
+        let is_test = matches!(file_name, "tests" | "testing.rs")
+            || ["tests.rs", "models.rs"]
+                .iter()
+                .any(|ending| file_name.ends_with(ending));
         let name = name.join(file_name);
         if is_test {
             continue;

@@ -331,6 +331,8 @@ fn long_values(work: &mut Work) -> Result<()> {
     work.write(&["plain"], &keys("long", 0..12), 1000)?;
     work.write(&["packed"], &keys("long", 0..3), 40_000)?;
     work.write(&["plain"], &keys("huge", 0..1), (1 << 20) + 1)?;
+    // Goes to a file of its own when it is put.
+    work.write(&["packed"], &keys("spilled", 0..1), (4 << 20) + 1)?;
     flush(work)
 }
 
