@@ -259,9 +259,13 @@ fn commit(shared: &Shared, random: &mut Random, number: u64) -> Checked {
         let family = random.below(shared.families.len());
         let key = key(shared, random);
         let value = (!random.one_in(4)).then(|| value(random, number));
-        match &value {
-            Some(value) => transaction.put(&shared.families[family], &key, value)?,
-            None => transaction.delete(&shared.families[family], &key)?,
+        let outcome = match &value {
+            Some(value) => transaction.put(&shared.families[family], &key, value),
+            None => transaction.delete(&shared.families[family], &key),
+        };
+        if outcome.is_err() {
+            // A long value goes to a file at once. The transaction is given up.
+            return background(shared, outcome);
         }
         writes.push((family, key, value));
     }
