@@ -198,6 +198,10 @@ pub(super) fn run(seed: u64, operations: u64, is_kept: super::IsKept<'_>) -> Che
     settings.open_tables_max = *random.pick(&[0, 2, 256]);
     settings.flush_threads = random.below(3);
     settings.compaction_threads = random.between(1, 2);
+    if !random.one_in(3) {
+        // Long values go through the log, in records of several segments.
+        settings.spill_bytes_min = 0;
+    }
     let draw = Draw::new(&mut random);
     let is_skewed = random.one_in(3);
     let db = Db::open(world::DATABASE, settings.clone())?;
