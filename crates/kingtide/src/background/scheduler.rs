@@ -437,11 +437,8 @@ impl Background {
         }
         match task {
             Task::Flush => {
-                while flush_oldest(engine, family).inspect_err(|error| {
-                    if !family.is_dropped() {
-                        engine.pipeline.stall.note_failure(error);
-                    }
-                })? {
+                let note = |error: &Error| engine.pipeline.stall.note_failure(error);
+                while unless_dropped(family, flush_oldest(engine, family)).inspect_err(note)? {
                     self.schedule_merge(engine, family);
                     self.schedule_collection(engine, family);
                 }

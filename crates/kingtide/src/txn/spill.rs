@@ -17,7 +17,7 @@ use kingtide_table::SpilledValueWriter;
 
 use super::{
     Transaction, find_at,
-    writes::{OP_BYTES, check_key, check_value, too_long},
+    writes::{OP_BYTES, check_key, too_long},
 };
 use crate::{
     engine::Engine,
@@ -120,7 +120,7 @@ impl Transaction {
         })
     }
 
-    /// Puts `value`, which is long.
+    /// Puts `value`, which is long, and not too long.
     ///
     /// # Errors
     /// As [`Transaction::put_from`].
@@ -131,7 +131,6 @@ impl Transaction {
         value: &[u8],
         expires_at: i64,
     ) -> Result<()> {
-        check_value(value)?;
         self.check_put(family, key)?;
         self.put_spilled(family, key, expires_at, &mut |writer| {
             append_all(writer, value)
