@@ -497,14 +497,15 @@ fn read_table_and_ranges(body: &mut ByteReader<'_>, tag: u8) -> Result<TableMeta
     }
 }
 
-/// As [`read_table`], for a table of a bulk load.
+/// As [`read_table`], for a table of a bulk load, which holds no tombstones.
 fn read_table_raised(body: &mut ByteReader<'_>) -> Result<TableMeta, EditFault> {
     let mut meta = read_table(body)?;
-    meta.sequence_base = SeqNo(body.varint()?);
-    match meta.sequence_base {
-        SeqNo::ZERO => Err(EditFault::Rest(tag::ADD_TABLE_RAISED)),
-        base if base > meta.sequence_min => Err(EditFault::Rest(tag::ADD_TABLE_RAISED)),
-        _ => Ok(meta),
+    let base = SeqNo(body.varint()?);
+    meta.sequence_base = base;
+    let is_possible = base > SeqNo::ZERO && base <= meta.sequence_min && !meta.has_tombstones();
+    match is_possible {
+        true => Ok(meta),
+        false => Err(EditFault::Rest(tag::ADD_TABLE_RAISED)),
     }
 }
 

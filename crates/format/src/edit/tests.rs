@@ -226,6 +226,10 @@ fn a_loaded_table_records_what_its_numbers_are_raised_by() {
         *bytes.last_mut().expect("the base") = wrong;
         assert_eq!(decode_edits(&bytes), Err(EditFault::Rest(16)));
     }
+    let mut with_a_tombstone = bytes;
+    let tombstones = with_a_tombstone.len() - 4;
+    with_a_tombstone[tombstones] = 1;
+    assert_eq!(decode_edits(&with_a_tombstone), Err(EditFault::Rest(16)));
 }
 
 /// The bytes of a table that says since when it holds tombstones, which the page of the format shows, and its rules.
