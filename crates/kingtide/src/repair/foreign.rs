@@ -9,10 +9,14 @@ use std::sync::Arc;
 
 use kingtide_base::{DatabaseId, FileId};
 use kingtide_env::File;
-use kingtide_format::{SEGMENT_FRAMES_OFFSET, SegmentHeader};
+use kingtide_format::SegmentHeader;
 use kingtide_table::{klog_name, read_table_meta, read_value_file_meta};
 
-use super::{manifest::Draft, source::Source, survey::Plan};
+use super::{
+    manifest::Draft,
+    source::{Source, read_all},
+    survey::Plan,
+};
 use crate::{error::Result, manifest, wal::segment_slot};
 
 /// A value file, or why it is of no use.
@@ -51,12 +55,8 @@ fn has_segment_of(source: &Source, database: Option<DatabaseId>) -> Result<bool>
         let (Some(_), Some(file)) = (segment_slot(name), source.wal.read(name)?) else {
             continue;
         };
-        let mut head = [0; SEGMENT_FRAMES_OFFSET as usize];
-        // What cannot be read is no witness.
-        let count = file.read_at(&mut head, 0).unwrap_or(0);
-        if SegmentHeader::decode_either(&head[..count])
-            .is_ok_and(|found| found.database == database)
-        {
+        let bytes = read_all(&*file, &source.wal.path(name))?;
+        if SegmentHeader::decode_either(&bytes).is_ok_and(|found| found.database == database) {
             return Ok(true);
         }
     }
