@@ -99,6 +99,15 @@ impl<'a> ByteReader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
+    /// A little-endian `u128`.
+    ///
+    /// # Errors
+    /// [`Truncated`] when fewer than sixteen bytes are left.
+    #[inline]
+    pub fn u128(&mut self) -> Result<u128, Truncated> {
+        self.array().map(u128::from_le_bytes)
+    }
+
     /// A varint.
     ///
     /// # Errors

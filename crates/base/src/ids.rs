@@ -52,3 +52,18 @@ number!(
     /// the segments, and frames of an earlier life never validate in a later one.
     SegmentId(u64)
 );
+
+/// Which database a file belongs to: random, drawn once, and carried on by every copy of the database.
+///
+/// ```
+/// # use kingtide_base::DatabaseId;
+/// assert_eq!(DatabaseId(0xab).to_string(), "000000000000000000000000000000ab");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DatabaseId(pub u128);
+
+impl fmt::Display for DatabaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}

@@ -19,6 +19,6 @@ pub use comparator::{
 pub use entry::{Cursor, EntryRef, ValuePointer, ValueRef};
 pub use error::{Corruption, StorageError, StorageResult};
 pub use hash::{ChecksumParts, checksum, checksum_mix, key_hash, xid_hash};
-pub use ids::{FamilyId, FileId, Lsn, SegmentId, SeqNo};
+pub use ids::{DatabaseId, FamilyId, FileId, Lsn, SegmentId, SeqNo};
 pub use kind::EntryKind;
 pub use ranges::{Fragment, Fragments, RangeTombstone, compare_ends, is_before_end};

@@ -56,10 +56,6 @@ pub trait Env: Send + Sync + fmt::Debug + 'static {
     /// Fills `bytes` with random bytes, unpredictable in the real world, drawn from the seed in a simulated one.
     fn fill_random(&self, bytes: &mut [u8]);
 
-    /// Names this start of the machine: two openings of a database share it only if the machine did not restart
-    /// between them.
-    fn boot_id(&self) -> u128;
-
     /// Starts a thread.
     ///
     /// # Errors

@@ -143,7 +143,6 @@ in_every_world! {
     threads_run_and_report_panics
     clocks_run_forward
     random_bytes_differ
-    the_boot_id_stays
 }
 
 fn a_missing_directory_is_not_found_unless_created(world: &World) {
@@ -708,9 +707,4 @@ fn random_bytes_differ(world: &World) {
     world.env.fill_random(&mut odd);
     world.env.fill_random(&mut []);
     assert_ne!(odd, [0; 13]);
-}
-
-fn the_boot_id_stays(world: &World) {
-    assert_eq!(world.env.boot_id(), world.env.boot_id());
-    assert_ne!(world.env.boot_id(), 0);
 }

@@ -105,7 +105,11 @@ impl Dump {
                 self.field(start + 4, &head[4..8], "version");
                 self.field(start + 8, &head[8..16], segment);
                 self.field(start + 16, &head[16..24], "salt");
-                self.field(start + 24, &head[24..40], "boot id");
+                let database = match header.database {
+                    Some(database) => format!("database {database}"),
+                    None => "boot id".to_owned(),
+                };
+                self.field(start + 24, &head[24..40], database);
                 self.field(start + 40, &head[40..48], format!("base {}", header.base));
                 self.field(start + 48, &head[48..56], format!("bytes {}", header.bytes));
                 self.field(start + 56, &head[56..], "checksum");
@@ -354,6 +358,9 @@ struct EditText<'a>(&'a Edit);
 
 impl fmt::Display for EditText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Edit::Identity(database) = self.0 {
+            return write!(f, "Identity {database}");
+        }
         let Edit::AddTable {
             family,
             level,

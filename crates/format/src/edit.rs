@@ -14,7 +14,7 @@
 use std::fmt;
 
 use kingtide_base::{
-    ByteReader, FamilyId, FileId, Lsn, SegmentId, SeqNo, Truncated,
+    ByteReader, DatabaseId, FamilyId, FileId, Lsn, SegmentId, SeqNo, Truncated,
     limits::{FAMILY_NAME_BYTES_MAX, KEY_BYTES_MAX, LEVELS_MAX},
     write_bytes, write_varint,
 };
@@ -114,6 +114,8 @@ pub enum Edit {
     },
     /// The log was durable up to this position: a witness against loss of its end.
     LogDurable(Lsn),
+    /// Which database this is, for ever. Segments of its log from the log's start on carry it.
+    Identity(DatabaseId),
 }
 
 /// Why a batch was refused. Its frame's checksum matched, so this is a defect of the writer, or forged.
@@ -176,6 +178,7 @@ mod tag {
     pub(super) const ADD_TABLE_RAISED: u8 = 16;
     /// `ADD_TABLE` of a table with tombstones, range deletes or both, that says since when.
     pub(super) const ADD_TABLE_WITH_TOMBSTONES: u8 = 17;
+    pub(super) const IDENTITY: u8 = 18;
 }
 
 /// The batch as the payload of a frame. The caller keeps names, options, keys and levels within their limits; a reader
@@ -232,6 +235,7 @@ const fn tag_of(edit: &Edit) -> u8 {
         Edit::RemoveValueFile(_) => tag::REMOVE_VALUE_FILE,
         Edit::FlushedThrough { .. } => tag::FLUSHED_THROUGH,
         Edit::LogDurable(_) => tag::LOG_DURABLE,
+        Edit::Identity(_) => tag::IDENTITY,
     }
 }
 
@@ -240,6 +244,7 @@ fn encode_body(body: &mut Vec<u8>, edit: &Edit) {
         Edit::NextFileId(file) | Edit::RemoveValueFile(file) => write_varint(body, file.0),
         Edit::NextFamilyId(id) | Edit::DropFamily { id } => write_varint(body, id.0.into()),
         Edit::LogDurable(position) => write_varint(body, position.0),
+        Edit::Identity(database) => body.extend_from_slice(&database.0.to_le_bytes()),
         Edit::LogStart {
             segment,
             sequence,
@@ -360,6 +365,7 @@ fn decode_edit(tag: u8, body: &mut ByteReader<'_>) -> Result<Edit, EditFault> {
             family: read_family(body)?,
             sequence: SeqNo(body.varint()?),
         },
+        tag::IDENTITY => Edit::Identity(DatabaseId(body.u128()?)),
         tag::LOG_DURABLE => Edit::LogDurable(Lsn(body.varint()?)),
         _ => return Err(EditFault::UnknownTag(tag)),
     })

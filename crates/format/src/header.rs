@@ -74,12 +74,12 @@ pub(crate) fn encode_header(
     header
 }
 
-/// The body of the header at the front of `bytes`.
+/// The version and the body of the header at the front of `bytes`.
 pub(crate) fn decode_header(
     bytes: &[u8],
     magic: [u8; 4],
     version_supported: u32,
-) -> Result<[u8; BODY_BYTES], HeaderFault> {
+) -> Result<(u32, [u8; BODY_BYTES]), HeaderFault> {
     let header = bytes
         .first_chunk::<HEADER_BYTES>()
         .ok_or(HeaderFault::Truncated)?;
@@ -98,7 +98,7 @@ pub(crate) fn decode_header(
     if version > version_supported {
         return Err(HeaderFault::NewerVersion(version));
     }
-    Ok(field(header, BODY_OFFSET))
+    Ok((version, field(header, BODY_OFFSET)))
 }
 
 /// The `N` bytes at `offset`, which the caller knows to lie inside `bytes`.

@@ -4,8 +4,9 @@ use kingtide_base::{ByteReader, Truncated};
 
 use crate::header::{BODY_BYTES, HEADER_BYTES, HeaderFault, decode_header, encode_header};
 
-/// The newest version of the manifest format that this build reads and writes.
-pub const MANIFEST_VERSION: u32 = 1;
+/// The newest version of the manifest format that this build reads, and the one it writes. Version 1 has no identity of the
+/// database.
+pub const MANIFEST_VERSION: u32 = 2;
 /// The length of the header in bytes; the first frame begins here.
 pub const MANIFEST_HEADER_BYTES: usize = HEADER_BYTES;
 
@@ -38,7 +39,7 @@ impl ManifestHeader {
     /// # Errors
     /// [`HeaderFault`] says why there is none.
     pub fn decode(bytes: &[u8]) -> Result<Self, HeaderFault> {
-        let body = decode_header(bytes, MANIFEST_MAGIC, MANIFEST_VERSION)?;
+        let (_, body) = decode_header(bytes, MANIFEST_MAGIC, MANIFEST_VERSION)?;
         let mut reader = ByteReader::new(&body);
         let header = Self::read(&mut reader).map_err(|Truncated| HeaderFault::Malformed)?;
         if reader.rest().iter().any(|byte| *byte != 0) {

@@ -3,13 +3,16 @@
 //! The 64 bytes of the header stand at offset 0 and once more at 512, in another sector: one damaged byte cannot hide a
 //! whole segment. Frames begin at 1024. The page is docs/formats/wal.md.
 
-use kingtide_base::{ByteReader, Lsn, SegmentId, Truncated};
+use kingtide_base::{ByteReader, DatabaseId, Lsn, SegmentId, Truncated};
 
 use crate::FRAME_ALIGN;
 use crate::header::{BODY_BYTES, HEADER_BYTES, HeaderFault, decode_header, encode_header};
 
-/// The newest version of the log format that this build reads, and the one it writes. Version 1 has no spilled puts.
-pub const SEGMENT_VERSION: u32 = 2;
+/// The newest version of the log format that this build reads, and the one it writes. Earlier ones do not say of which
+/// database they are, and version 1 has no spilled puts.
+pub const SEGMENT_VERSION: u32 = 3;
+/// The first version that says of which database a segment is.
+const SEGMENT_VERSION_DATABASE: u32 = 3;
 /// The length of one copy of the header in bytes.
 pub const SEGMENT_HEADER_BYTES: usize = HEADER_BYTES;
 /// Where the second copy of the header begins, in bytes from the start of the file: in another sector than the first.
@@ -31,8 +34,8 @@ pub struct SegmentHeader {
     pub segment: SegmentId,
     /// Seeds the checksums of the frames of this life; random.
     pub salt: u64,
-    /// The start of the machine during which this life began.
-    pub boot_id: u128,
+    /// The database whose log this is; `None` in a segment of an earlier version.
+    pub database: Option<DatabaseId>,
     /// The position in the log of the first frame.
     pub base: Lsn,
     /// The length to which the file was secured when the life began, in bytes, both copies of this header included.
@@ -40,16 +43,21 @@ pub struct SegmentHeader {
 }
 
 impl SegmentHeader {
-    /// The header as bytes.
+    /// The header as bytes; without a database it is that of the version before.
     #[must_use]
     pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
         let mut body = [0_u8; BODY_BYTES];
         body[..8].copy_from_slice(&self.segment.0.to_le_bytes());
         body[8..16].copy_from_slice(&self.salt.to_le_bytes());
-        body[16..32].copy_from_slice(&self.boot_id.to_le_bytes());
+        let database = self.database.map_or(0, |database| database.0);
+        body[16..32].copy_from_slice(&database.to_le_bytes());
         body[32..40].copy_from_slice(&self.base.0.to_le_bytes());
         body[40..].copy_from_slice(&self.bytes.to_le_bytes());
-        encode_header(SEGMENT_MAGIC, SEGMENT_VERSION, &body)
+        let version = match self.database {
+            Some(_) => SEGMENT_VERSION,
+            None => SEGMENT_VERSION_DATABASE - 1,
+        };
+        encode_header(SEGMENT_MAGIC, version, &body)
     }
 
     /// The header of the segment file that begins with `bytes`: its first copy, or its second when the first is no
@@ -77,11 +85,15 @@ impl SegmentHeader {
     /// # Errors
     /// [`HeaderFault`] says why there is none.
     pub fn decode(bytes: &[u8]) -> Result<Self, HeaderFault> {
-        let body = decode_header(bytes, SEGMENT_MAGIC, SEGMENT_VERSION)?;
-        let header =
+        let (version, body) = decode_header(bytes, SEGMENT_MAGIC, SEGMENT_VERSION)?;
+        let mut header =
             Self::read(&mut ByteReader::new(&body)).map_err(|Truncated| HeaderFault::Malformed)?;
         if header.bytes < SEGMENT_FRAMES_OFFSET {
             return Err(HeaderFault::Malformed);
+        }
+        if version < SEGMENT_VERSION_DATABASE {
+            // The start of the machine during which the life began stood there.
+            header.database = None;
         }
         Ok(header)
     }
@@ -90,7 +102,7 @@ impl SegmentHeader {
         Ok(Self {
             segment: SegmentId(reader.u64()?),
             salt: reader.u64()?,
-            boot_id: u128::from(reader.u64()?) | u128::from(reader.u64()?) << 64,
+            database: Some(DatabaseId(reader.u128()?)),
             base: Lsn(reader.u64()?),
             bytes: reader.u64()?,
         })

@@ -4,16 +4,17 @@
 
 use std::{env, fs, ops::Bound, path::PathBuf};
 
-use kingtide_base::{EntryKind, FamilyId, FileId, Lsn, SegmentId, SeqNo};
+use kingtide_base::{DatabaseId, EntryKind, FamilyId, FileId, Lsn, SegmentId, SeqNo};
 use kingtide_format::{
-    Edit, FrameHeader, FrameKind, HeaderFault, Lock, MANIFEST_HEADER_BYTES, ManifestHeader,
-    OldestTombstone, Op, SEGMENT_FRAMES_OFFSET, SEGMENT_HEADER_COPY_OFFSET, SEGMENT_VERSION,
-    SegmentHeader, TableMeta, ValueFileMeta, ValueFileUse, dump_manifest, dump_segment,
-    encode_edits, push_frame, write_lock, write_lock_section, write_op, write_prepare,
-    write_prepared_commit, write_prepared_rollback, write_section_header,
+    Edit, FrameHeader, FrameKind, HeaderFault, Lock, MANIFEST_HEADER_BYTES, MANIFEST_VERSION,
+    ManifestHeader, OldestTombstone, Op, SEGMENT_FRAMES_OFFSET, SEGMENT_HEADER_COPY_OFFSET,
+    SEGMENT_VERSION, SegmentHeader, TableMeta, ValueFileMeta, ValueFileUse, dump_manifest,
+    dump_segment, encode_edits, push_frame, write_lock, write_lock_section, write_op,
+    write_prepare, write_prepared_commit, write_prepared_rollback, write_section_header,
 };
 
 const SALT: u64 = 0x7469_6465_7469_6465;
+const DATABASE: DatabaseId = DatabaseId(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff);
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -85,7 +86,7 @@ fn segment() -> Vec<u8> {
     let header = SegmentHeader {
         segment: SegmentId(3),
         salt: SALT,
-        boot_id: 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff,
+        database: Some(DATABASE),
         base: Lsn(2048),
         bytes: 1536,
     };
@@ -129,7 +130,7 @@ fn prepared_segment() -> Vec<u8> {
     let header = SegmentHeader {
         segment: SegmentId(4),
         salt: SALT,
-        boot_id: 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff,
+        database: Some(DATABASE),
         base: Lsn(4096),
         bytes: 2048,
     };
@@ -208,6 +209,7 @@ fn table(file: u64, smallest: &[u8], largest: &[u8]) -> TableMeta {
 fn batches() -> [Vec<Edit>; 2] {
     let family = FamilyId(1);
     let snapshot = vec![
+        Edit::Identity(DATABASE),
         Edit::NextFileId(FileId(9)),
         Edit::NextFamilyId(FamilyId(3)),
         Edit::LogStart {
@@ -315,7 +317,7 @@ fn newer_golden_files_are_refused_as_newer() {
         let version = if name == "segment" {
             SEGMENT_VERSION + 1
         } else {
-            2
+            MANIFEST_VERSION + 1
         };
         newer[4..8].copy_from_slice(&version.to_le_bytes());
         let sum = kingtide_base::checksum(&newer[..56], 0);
@@ -329,15 +331,33 @@ fn newer_golden_files_are_refused_as_newer() {
     }
 }
 
-/// Goal: a segment that version 1 wrote is read as it was. Method: the golden file of then, which differs in its header only.
+/// Goal: segments that earlier versions wrote are read as they were. Method: the golden files of then, which differ in their
+/// headers only.
 #[test]
-fn segments_of_version_1_are_read() {
-    let old = fs::read(golden("segment-version-1.wal")).expect("the golden file");
-    let header = SegmentHeader::decode_either(&old).expect("an intact header");
-    assert_eq!(header, SegmentHeader::decode(&segment()).expect("the same"));
+fn segments_of_earlier_versions_are_read() {
+    for (name, version) in [("segment-version-1.wal", 1), ("segment-version-2.wal", 2)] {
+        let old = fs::read(golden(name)).expect("the golden file");
+        let header = SegmentHeader::decode_either(&old).expect("an intact header");
+        let expected = SegmentHeader {
+            database: None,
+            ..SegmentHeader::decode(&segment()).expect("the same")
+        };
+        assert_eq!(header, expected);
+        assert_eq!(old[4], version);
+        let frames = SEGMENT_FRAMES_OFFSET as usize;
+        assert_eq!(old[frames..], segment()[frames..]);
+    }
+}
+
+/// Goal: a manifest that version 1 wrote is read as it was. Method: the golden file of then, which has no identity.
+#[test]
+fn a_manifest_of_version_1_is_read() {
+    let old = fs::read(golden("MANIFEST-version-1")).expect("the golden file");
     assert_eq!(old[4], 1);
-    let frames = SEGMENT_FRAMES_OFFSET as usize;
-    assert_eq!(old[frames..], segment()[frames..]);
+    let header = ManifestHeader::decode(&old).expect("an intact header");
+    assert_eq!((header.number, header.salt), (7, SALT));
+    let dump = dump_manifest(&old);
+    assert!(dump.contains("AddFamily") && !dump.contains("Identity"));
 }
 
 /// Goal: the worked examples in docs/formats are true. Method: each run of hex between two `..` of a page must stand in

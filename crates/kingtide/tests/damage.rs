@@ -1,6 +1,9 @@
 //! Some bytes of every file damaged, and files cut short. `proof corrupt` damages every byte.
 
-use kingtide_testkit::damage::{self, Flip, Specimen, matrix::Matrix};
+use kingtide_testkit::damage::{
+    self, Flip, Specimen,
+    matrix::{Harm, Matrix},
+};
 
 #[test]
 fn a_damaged_byte_is_an_error_or_harmless() {
@@ -57,4 +60,26 @@ fn exchanged_stale_and_foreign_bytes_are_an_error_or_harmless() {
             .check(case)
             .unwrap_or_else(|violation| panic!("{violation}"));
     }
+}
+
+/// Goal: no file of another database is taken for this one's. Method: two databases of the same history, with other values;
+/// each file of the one takes the place of the other's of the same name.
+#[test]
+fn files_of_another_database_are_recognized() {
+    let matrix = Matrix::build().unwrap_or_else(|violation| panic!("{violation}"));
+    let cases = matrix.cases(false);
+    let foreign = cases.iter().filter(|case| case.harm == Harm::Foreign);
+    let mut kinds = std::collections::BTreeSet::new();
+    for case in foreign {
+        let tally = matrix
+            .check(case)
+            .unwrap_or_else(|violation| panic!("{violation}"));
+        assert_eq!(tally.harmless, 0, "{case:?}");
+        kinds.insert(case.path.parent().map(std::path::Path::to_path_buf));
+    }
+    assert_eq!(
+        kinds.len(),
+        4,
+        "manifest, log, tables and value files: {kinds:?}"
+    );
 }

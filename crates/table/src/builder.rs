@@ -11,12 +11,12 @@ use std::sync::Arc;
 use kingtide_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use kingtide_base::{
     EntryRef, FamilyId, FileId, Fragments, KeyOrder, SeqNo, StorageError, StorageResult, ValueRef,
+    checksum_mix,
 };
 use kingtide_env::File;
 use kingtide_format::block::{BlockKind, BlockPlace, DataBlockBuilder, write_section};
 use kingtide_format::klog::{
-    IndexBuilder, KLOG_VERSION, KLOG_VERSION_PLAIN, KLOG_VERSION_RANGES, KlogFooter,
-    encode_properties, shortest_separator,
+    IndexBuilder, KLOG_VERSION, KlogFooter, encode_properties, shortest_separator,
 };
 use kingtide_format::{CodecId, OldestTombstone, TableMeta, ValueFileUse};
 
@@ -46,6 +46,8 @@ pub struct TableBuilder {
     settings: TableSettings,
     block: DataBlockBuilder,
     index: IndexBuilder,
+    /// The digest of the data blocks so far.
+    content: u64,
     filter: Option<FilterBuilder>,
     hash_last: Option<u64>,
     /// What is known so far; `file_bytes`, `footer_checksum`, `largest` and `value_files` come at the end.
@@ -84,6 +86,7 @@ impl TableBuilder {
             settings,
             block: DataBlockBuilder::new(),
             index: IndexBuilder::new(),
+            content: 0,
             filter,
             hash_last: None,
             meta: TableMeta {
@@ -222,11 +225,8 @@ impl TableBuilder {
             properties_checksum,
             blocks,
             codec,
-            version: match (self.family.is_some(), self.ranges.is_empty()) {
-                (true, _) => KLOG_VERSION,
-                (false, true) => KLOG_VERSION_PLAIN,
-                (false, false) => KLOG_VERSION_RANGES,
-            },
+            content: self.content,
+            version: KLOG_VERSION,
         };
         let (bytes, sum) = footer.encode(self.meta.file, self.output.position());
         self.output.buffer().extend_from_slice(&bytes);
@@ -269,8 +269,10 @@ impl TableBuilder {
             }
             _ => last.to_vec(),
         };
-        self.block
+        let written = self
+            .block
             .finish(self.settings.codec, place, self.output.buffer());
+        self.content = written.map_or(self.content, |sum| checksum_mix(self.content, sum));
         self.index
             .add(self.output.position() - place.offset, &separator);
         self.separator = shortened;

@@ -15,6 +15,7 @@ use kingtide_format::vlog::{
 use crate::names::damaged;
 use crate::output::Output;
 use crate::sections::read_range;
+use crate::value_chunks::checksum_of;
 
 /// Values of so many bytes are long.
 pub(crate) const LONG_VALUE_BYTES: usize = 1 << 20;
@@ -36,17 +37,18 @@ pub(crate) fn is_stored_raw(codec: CodecId, value: &[u8]) -> bool {
     })
 }
 
-/// Appends the record of a value as it is; the record's length in bytes.
+/// Appends the record of a value as it is; the record's length in bytes, and its checksum.
 pub(crate) fn append_raw(
     output: &mut Output,
     key: &[u8],
     value: &[u8],
     place: BlockPlace,
-) -> StorageResult<u32> {
+) -> StorageResult<(u32, u64)> {
     let header = encode_raw_header(key_hash(key), value, place);
     output.buffer().extend_from_slice(&header);
     output.write_through(value)?;
-    Ok((RECORD_HEADER_BYTES + value.len()) as u32)
+    let record_bytes = (RECORD_HEADER_BYTES + value.len()) as u32;
+    Ok((record_bytes, checksum_of(&header)))
 }
 
 /// Reads the long value that `pointer` leads to, in place when it is stored as it is. The caller judges whose it is.

@@ -4,7 +4,7 @@
 //! their entries in order. Needs an intact footer and index (without them the blocks cannot be found). It does not judge
 //! what the loss of a block means: an older version of a lost key, in this table or in another, may come to light.
 
-use kingtide_base::{Corruption, EntryRef, StorageError, StorageResult};
+use kingtide_base::{Corruption, EntryRef, StorageError, StorageResult, checksum_mix};
 use kingtide_format::block::{BlockFault, DataBlock};
 
 use crate::table::Table;
@@ -19,6 +19,7 @@ impl Table {
         keep: &mut dyn FnMut(&EntryRef<'_>) -> StorageResult<()>,
     ) -> StorageResult<Vec<Corruption>> {
         let mut damage = Vec::new();
+        let mut content = 0;
         let mut values = Vec::new();
         let mut key = Vec::new();
         for index in 0..self.fences.blocks() {
@@ -36,6 +37,7 @@ impl Table {
                 }
                 Err(other) => return Err(other),
             };
+            content = checksum_mix(content, block.checksum());
             for entry in 0..block.entries() {
                 block.copy_key(entry, &mut key);
                 let value = block
@@ -49,6 +51,11 @@ impl Table {
                     value,
                 })?;
             }
+        }
+        if damage.is_empty()
+            && let Err(StorageError::Corruption(corruption)) = self.check_content(content)
+        {
+            damage.push(*corruption);
         }
         Ok(damage)
     }

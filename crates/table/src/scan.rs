@@ -55,6 +55,8 @@ pub struct ScannedTable {
     pub properties: Option<Properties>,
     /// The first key of a whole block.
     pub first_key: Option<Vec<u8>>,
+    /// The checksum of its footer, if that is whole: which table it is.
+    pub footer_checksum: Option<u64>,
     /// Entries in whole blocks.
     pub entries: u64,
     /// What is not whole, ascending.
@@ -113,6 +115,7 @@ impl ScannedTable {
             }
             footer => footer.ok(),
         };
+        let (footer, footer_checksum) = footer.unzip();
         let mut table = Self {
             name,
             file_id,
@@ -120,6 +123,7 @@ impl ScannedTable {
             sequence_base: SeqNo::ZERO,
             properties: None,
             first_key: None,
+            footer_checksum,
             entries: 0,
             damages: Vec::new(),
         };
@@ -149,9 +153,10 @@ impl ScannedTable {
     }
 }
 
-fn read_footer(bytes: &[u8], file_id: FileId) -> Result<KlogFooter, TailFault> {
+/// The footer and its checksum.
+fn read_footer(bytes: &[u8], file_id: FileId) -> Result<(KlogFooter, u64), TailFault> {
     let tail = &bytes[bytes.len().saturating_sub(FOOTER_READ_BYTES)..];
-    KlogFooter::decode(tail, file_id, bytes.len() as u64).map(|(footer, _)| footer)
+    KlogFooter::decode(tail, file_id, bytes.len() as u64)
 }
 
 /// A scan under way.

@@ -7,8 +7,8 @@ use kingtide_env::File;
 use kingtide_format::TableMeta;
 use kingtide_format::block::{BlockFault, BlockKind, BlockPlace, open_section};
 use kingtide_format::klog::{
-    FOOTER_READ_BYTES, KLOG_FOOTER_BYTES, KLOG_VERSION, KLOG_VERSION_PLAIN, KlogFooter, TailFault,
-    decode_properties,
+    FOOTER_READ_BYTES, KLOG_FOOTER_BYTES, KLOG_VERSION, KLOG_VERSION_FAMILY, KLOG_VERSION_PLAIN,
+    KlogFooter, TailFault, decode_properties,
 };
 
 use crate::names::damaged;
@@ -118,7 +118,7 @@ impl Sections {
 fn fits_version(has_ranges: bool, has_family: bool, footer: &KlogFooter) -> bool {
     let has_any = has_ranges || has_family;
     (!has_any || footer.version > KLOG_VERSION_PLAIN)
-        && (!has_family || footer.version >= KLOG_VERSION)
+        && (!has_family || footer.version >= KLOG_VERSION_FAMILY)
 }
 
 /// The payload of a section that must have the checksum which the footer records for it.

@@ -7,14 +7,13 @@
 use std::sync::Arc;
 
 use kingtide_base::limits::VALUE_BYTES_MAX;
-use kingtide_base::{FileId, StorageError, StorageResult, ValuePointer, key_hash};
+use kingtide_base::{FileId, StorageError, StorageResult, ValuePointer, checksum_mix, key_hash};
 use kingtide_collections::MemoryBudget;
 use kingtide_env::File;
 use kingtide_format::block::{BlockFault, BlockPlace};
 use kingtide_format::vlog::{
     CHUNK_BYTES_MAX, CHUNK_HEADS_BYTES_MAX, ChunkWalk, RECORD_HEADER_BYTES, RecordHeader,
-    VLOG_VERSION, VlogFooter, encode_chunked_header, encode_record, encode_vlog_header_of,
-    peek_record,
+    VlogFooter, encode_chunked_header, encode_record, encode_vlog_header, peek_record,
 };
 use kingtide_format::{CodecId, ValueFileMeta};
 
@@ -33,6 +32,8 @@ pub struct SpilledValueWriter {
     /// Where the record begins.
     record: u64,
     value_bytes: u64,
+    /// The checksums of the chunks so far, folded.
+    content: u64,
 }
 
 impl SpilledValueWriter {
@@ -51,8 +52,9 @@ impl SpilledValueWriter {
     ) -> Self {
         let mut output = Output::new(file, vlog_path(file_id));
         output.set_budget(budget);
-        let header = encode_vlog_header_of(file_id, VLOG_VERSION);
-        output.buffer().extend_from_slice(&header);
+        output
+            .buffer()
+            .extend_from_slice(&encode_vlog_header(file_id));
         let record = output.position();
         output.buffer().extend_from_slice(&[0; RECORD_HEADER_BYTES]);
         Self {
@@ -62,6 +64,7 @@ impl SpilledValueWriter {
             key_hash: key_hash(key),
             record,
             value_bytes: 0,
+            content: 0,
         }
     }
 
@@ -92,13 +95,10 @@ impl SpilledValueWriter {
             file: self.file_id,
             offset: self.output.position(),
         };
-        encode_record(
-            self.output.buffer(),
-            self.codec,
-            self.key_hash,
-            chunk,
-            place,
-        );
+        let target = self.output.buffer();
+        let start = target.len();
+        encode_record(target, self.codec, self.key_hash, chunk, place);
+        self.content = checksum_mix(self.content, checksum_of(&target[start..]));
         self.value_bytes += chunk.len() as u64;
         self.output.account(0);
         self.output.flush_if_full()
@@ -114,16 +114,20 @@ impl SpilledValueWriter {
         // Both fit: the limits of `append`.
         let record_bytes = (end - self.record) as u32;
         let value_bytes = self.value_bytes as u32;
-        let (footer, footer_checksum) =
-            VlogFooter { records: 1 }.encode_of(VLOG_VERSION, self.file_id, end);
-        self.output.buffer().extend_from_slice(&footer);
-        self.output.flush()?;
         let place = BlockPlace {
             file: self.file_id,
             offset: self.record,
         };
         let lengths = (record_bytes - RECORD_HEADER_BYTES as u32, value_bytes);
         let header = encode_chunked_header(self.key_hash, lengths, place);
+        let content = checksum_mix(self.content, checksum_of(&header));
+        let footer = VlogFooter {
+            records: 1,
+            content: Some(checksum_mix(0, content)),
+        };
+        let (footer, footer_checksum) = footer.encode(self.file_id, end);
+        self.output.buffer().extend_from_slice(&footer);
+        self.output.flush()?;
         self.output.overwrite(&header, self.record)?;
         let meta = ValueFileMeta {
             file: self.file_id,
@@ -139,6 +143,11 @@ impl SpilledValueWriter {
         };
         Ok((meta, pointer))
     }
+}
+
+/// The checksum of the record that begins with `header`.
+pub(crate) fn checksum_of(header: &[u8]) -> u64 {
+    u64::from_le_bytes(header.first_chunk().copied().unwrap_or_default())
 }
 
 fn place_of(pointer: &ValuePointer) -> BlockPlace {

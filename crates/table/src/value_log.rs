@@ -5,12 +5,14 @@
 //! calls different bytes equal, both sides pass the canonical form of the key (or both an empty key, when the order has
 //! none).
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
 use kingtide_base::limits::VALUE_BYTES_MAX;
-use kingtide_base::{FileId, StorageError, StorageResult, ValuePointer, key_hash};
+use kingtide_base::{FileId, StorageError, StorageResult, ValuePointer, checksum_mix, key_hash};
 use kingtide_collections::MemoryBudget;
+use kingtide_env::sync::Mutex;
 use kingtide_env::{Directory, File, OpenMode};
 use kingtide_format::block::{BlockFault, BlockPlace};
 use kingtide_format::klog::FOOTER_READ_BYTES;
@@ -27,7 +29,7 @@ use crate::names::{damaged, vlog_name, vlog_path};
 use crate::output::Output;
 use crate::sections::{read_range, tail_error};
 use crate::value_ahead::fill;
-use crate::value_chunks::{is_chunked, read_chunks, read_whole};
+use crate::value_chunks::{checksum_of, is_chunked, read_chunks, read_whole};
 
 /// The longest record, in bytes: a value that does not compress, in chunks.
 const RECORD_BYTES_MAX: u64 =
@@ -40,6 +42,8 @@ pub struct ValueLogBuilder {
     file_id: FileId,
     codec: CodecId,
     records: u64,
+    /// The digest of the records so far.
+    content: u64,
 }
 
 impl ValueLogBuilder {
@@ -55,6 +59,7 @@ impl ValueLogBuilder {
             file_id,
             codec,
             records: 0,
+            content: 0,
         }
     }
 
@@ -79,12 +84,15 @@ impl ValueLogBuilder {
             file: self.file_id,
             offset,
         };
-        let record_bytes = if is_stored_raw(self.codec, value) {
+        let (record_bytes, sum) = if is_stored_raw(self.codec, value) {
             append_raw(&mut self.output, key, value, place)?
         } else {
             let target = self.output.buffer();
-            encode_record(target, self.codec, key_hash(key), value, place)
+            let start = target.len();
+            let bytes = encode_record(target, self.codec, key_hash(key), value, place);
+            (bytes, checksum_of(&target[start..]))
         };
+        self.content = checksum_mix(self.content, sum);
         self.records += 1;
         self.output.account(0);
         self.output.flush_if_full()?;
@@ -131,6 +139,7 @@ impl ValueLogBuilder {
     pub fn finish(mut self) -> StorageResult<ValueFileMeta> {
         let footer = VlogFooter {
             records: self.records,
+            content: Some(self.content),
         };
         let (bytes, footer_checksum) = footer.encode(self.file_id, self.output.position());
         self.output.buffer().extend_from_slice(&bytes);
@@ -148,6 +157,8 @@ impl ValueLogBuilder {
 pub struct ValueFiles {
     directory: Arc<dyn Directory>,
     files: Handles<ValueFile>,
+    /// What is known of files, and what those must be that are opened.
+    known: Mutex<HashMap<FileId, ValueFileMeta>>,
 }
 
 #[derive(Debug)]
@@ -163,7 +174,14 @@ impl ValueFiles {
         Self {
             directory,
             files: Handles::new(open_max),
+            known: Mutex::default(),
         }
+    }
+
+    /// Tells what the finished file `meta.file` is: when it is opened from now on, another one in its place is refused,
+    /// by its footer. Of a file that nothing was told of, its header is looked at alone.
+    pub fn expect(&self, meta: &ValueFileMeta) {
+        self.known.lock().insert(meta.file, *meta);
     }
 
     /// The value that `pointer` leads to and that was appended for `key`.
@@ -265,6 +283,7 @@ impl ValueFiles {
     /// Closes the file as soon as nobody uses it; for files about to be removed.
     pub fn forget(&self, file: FileId) {
         self.files.forget(file);
+        self.known.lock().remove(&file);
     }
 
     /// Closes idle files, to leave files to others: half of what is open.
@@ -289,18 +308,10 @@ impl ValueFiles {
     ) -> StorageResult<()> {
         let value_file = self.open(meta.file)?;
         let (file, name) = (&*value_file.file, value_file.name.as_str());
-        let found = read_value_file_meta(file, name, meta.file)?;
-        if found != *meta {
-            let fault = BlockFault::mismatch(
-                "footer is not the one recorded",
-                meta.footer_checksum,
-                found.footer_checksum,
-            );
-            return Err(damaged(name, found.file_bytes, fault));
-        }
+        let footer = check_meta(file, name, meta)?;
         let records_end = meta.file_bytes - VLOG_FOOTER_BYTES as u64;
         let mut offset = VLOG_HEADER_BYTES as u64;
-        let mut records = 0;
+        let (mut records, mut content) = (0, 0);
         let mut value = Vec::new();
         while offset < records_end {
             let head_end = records_end.min(offset + RECORD_HEADER_BYTES as u64);
@@ -309,13 +320,19 @@ impl ValueFiles {
                 .map(|length| offset + length)
                 .filter(|end| *end <= records_end)
                 .ok_or_else(|| StorageError::malformed(name, offset, "record beyond the last"))?;
-            Self::verify_record((file, name), (meta.file, offset, end), &mut value)?;
+            let found = Self::verify_record((file, name), (meta.file, offset, end), &mut value)?;
+            content = checksum_mix(content, found.content);
             records += 1;
             offset = end;
             progress(offset);
         }
         if records != meta.records {
             let fault = BlockFault::mismatch("number of records", meta.records, records);
+            return Err(damaged(name, records_end, fault));
+        }
+        if let Some(expected) = footer.content.filter(|expected| *expected != content) {
+            let what = "records are not the ones in the footer";
+            let fault = BlockFault::mismatch(what, expected, content);
             return Err(damaged(name, records_end, fault));
         }
         progress(meta.file_bytes);
@@ -327,7 +344,7 @@ impl ValueFiles {
         (file, name): (&dyn File, &str),
         (file_id, offset, end): (FileId, u64, u64),
         value: &mut Vec<u8>,
-    ) -> StorageResult<()> {
+    ) -> StorageResult<RecordHeader> {
         let record_bytes = u32::try_from(end - offset)
             .map_err(|_| StorageError::malformed(name, offset, "impossible record length"))?;
         if record_bytes as usize >= LONG_VALUE_BYTES {
@@ -338,19 +355,16 @@ impl ValueFiles {
                 value_bytes: 0,
             };
             if is_chunked((file, name), &pointer)? {
-                let checked = read_chunks((file, name), &pointer, &mut |_| Ok(()), &mut |_| Ok(()));
-                return checked.map(|_| ());
+                return read_chunks((file, name), &pointer, &mut |_| Ok(()), &mut |_| Ok(()));
             }
-            return read_long((file, name), &pointer).map(|_| ());
+            return read_long((file, name), &pointer).map(|(header, _)| header);
         }
         let bytes = read_range(file, name, offset, end)?;
         let place = BlockPlace {
             file: file_id,
             offset,
         };
-        open_record(&bytes, place, value)
-            .map(|_| ())
-            .map_err(|fault| damaged(name, offset, fault))
+        open_record(&bytes, place, value).map_err(|fault| damaged(name, offset, fault))
     }
 
     fn open(&self, file_id: FileId) -> StorageResult<Arc<ValueFile>> {
@@ -360,7 +374,11 @@ impl ValueFiles {
                 .directory
                 .open(&vlog_name(file_id), OpenMode::Read)
                 .map_err(|error| StorageError::io(&*name, "open", error))?;
-            check_header(&*file, &name, file_id)?;
+            let known = self.known.lock().get(&file_id).copied();
+            match known {
+                Some(meta) => check_meta(&*file, &name, &meta).map(|_| ())?,
+                None => check_header(&*file, &name, file_id)?,
+            }
             Ok(ValueFile { file, name })
         })
     }
@@ -394,6 +412,25 @@ pub fn read_value_file_meta(
     name: &str,
     file_id: FileId,
 ) -> StorageResult<ValueFileMeta> {
+    read_footer(file, name, file_id).map(|(meta, _)| meta)
+}
+
+/// The footer of a sealed value file, which must be the one that `meta` describes.
+fn check_meta(file: &dyn File, name: &str, meta: &ValueFileMeta) -> StorageResult<VlogFooter> {
+    let (found, footer) = read_footer(file, name, meta.file)?;
+    if found == *meta {
+        return Ok(footer);
+    }
+    let (expected, sum) = (meta.footer_checksum, found.footer_checksum);
+    let fault = BlockFault::mismatch("footer is not the one recorded", expected, sum);
+    Err(damaged(name, found.file_bytes, fault))
+}
+
+fn read_footer(
+    file: &dyn File,
+    name: &str,
+    file_id: FileId,
+) -> StorageResult<(ValueFileMeta, VlogFooter)> {
     check_header(file, name, file_id)?;
     let file_bytes = file
         .len()
@@ -404,10 +441,11 @@ pub fn read_value_file_meta(
     let footer_offset = file_bytes.saturating_sub(VLOG_FOOTER_BYTES as u64);
     let (footer, footer_checksum) = VlogFooter::decode(&tail, file_id, file_bytes)
         .map_err(|fault| tail_error(name, footer_offset, fault, VLOG_VERSION))?;
-    Ok(ValueFileMeta {
+    let meta = ValueFileMeta {
         file: file_id,
         file_bytes,
         footer_checksum,
         records: footer.records,
-    })
+    };
+    Ok((meta, footer))
 }

@@ -3,11 +3,15 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use kingtide_base::{FileId, Fragments, SeqNo, StorageError, StorageResult, ValueRef};
+use kingtide_base::{
+    FileId, Fragments, SeqNo, StorageError, StorageResult, ValueRef, checksum_mix,
+};
 use kingtide_format::block::{BlockFault, DataBlock};
+use kingtide_format::klog::KLOG_VERSION;
 use kingtide_format::{OldestTombstone, TableMeta, ValueFileUse};
 
 use crate::builder::{note_tombstone, widen_by_ranges};
+use crate::names::damaged;
 use crate::sections::Sections;
 use crate::table::Table;
 
@@ -48,8 +52,10 @@ impl Table {
             values: Vec::new(),
         };
         let mut separator = Vec::new();
+        let mut content = 0;
         for index in 0..self.fences.blocks() {
             let block = self.read_block(index)?;
+            content = checksum_mix(content, block.checksum());
             walk.block(self, &block, &separator, index > 0)
                 .map_err(|fault| self.damaged_block(index, fault))?;
             self.fences.copy_separator(index, &mut separator);
@@ -59,6 +65,7 @@ impl Table {
             }
             progress(self.fences.extent(index).end);
         }
+        self.check_content(content)?;
         // The sections were verified when the table was opened; the file may have changed since.
         let mut sections = Sections::read(&*self.file, &self.name, self.meta.file)?;
         sections.meta.raise_sequences(self.meta.sequence_base);
@@ -79,6 +86,18 @@ impl Table {
         }
         progress(sections.meta.file_bytes);
         Ok(())
+    }
+
+    /// The digest of the data blocks is that of the footer, if that has one: each of them may be whole, and of a file of
+    /// the same name of another database.
+    pub(crate) fn check_content(&self, content: u64) -> StorageResult<()> {
+        let expected = self.footer.content;
+        if self.footer.version < KLOG_VERSION || content == expected {
+            return Ok(());
+        }
+        let what = "data blocks are not the ones in the footer";
+        let fault = BlockFault::mismatch(what, expected, content);
+        Err(damaged(&self.name, self.footer.index_offset, fault))
     }
 }
 

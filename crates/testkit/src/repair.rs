@@ -2,7 +2,7 @@
 //!
 //! A small database with several families, tables, value files, deletes and a log is built in the world in memory and
 //! killed. Then, in copies of that world, one file at a time is damaged: a byte inverted, a run of zeros, the end cut
-//! off, the whole file gone. The database is repaired into another directory, and of what is found there:
+//! off, the whole file gone, or that of a database that differs in its values alone. The database is repaired into another directory, and of what is found there:
 //!
 //! - every value was once written for its key;
 //! - every key that is missing, or shows an older value, or came back, lies in a range of keys that the report calls
@@ -53,6 +53,8 @@ pub enum Harm {
     Cut(usize),
     /// The file is removed.
     Remove,
+    /// The file is that of another database.
+    Foreign,
 }
 
 /// One damage.
@@ -101,6 +103,8 @@ struct Wanted {
 /// A database at rest.
 pub struct Specimen {
     env: MemoryEnv,
+    /// A database of the same history with other values.
+    other: Option<MemoryEnv>,
     families: BTreeMap<&'static str, Wanted>,
     /// Family and key of the last commit.
     last: (&'static str, Vec<u8>),
@@ -112,7 +116,16 @@ impl Specimen {
     /// # Errors
     /// What the database answers.
     pub fn build() -> Checked<Self> {
-        let env = MemoryEnv::new(7);
+        let other = Self::build_with(0x55)?.env;
+        Ok(Self {
+            other: Some(other),
+            ..Self::build_with(0)?
+        })
+    }
+
+    /// Every byte of its random values differs by `flavour`.
+    fn build_with(flavour: u8) -> Checked<Self> {
+        let env = MemoryEnv::new(7 + u64::from(flavour));
         let db = Db::open(world::DATABASE, world::options(&env))?;
         let mut families: BTreeMap<&'static str, Wanted> = BTreeMap::new();
         for (name, compression, order) in [
@@ -125,7 +138,7 @@ impl Specimen {
         let mut random = Random::new(23);
         for round in 0..4 {
             for (name, wanted) in &mut families {
-                write_round(&db, name, (wanted, round), &mut random)?;
+                write_round(&db, name, (wanted, round, flavour), &mut random)?;
             }
             if round == 1 {
                 load(&db, "plain", families.entry("plain").or_default())?;
@@ -147,6 +160,7 @@ impl Specimen {
         let _ = db.close();
         let specimen = Self {
             env: found,
+            other: None,
             families,
             last,
         };
@@ -182,6 +196,10 @@ impl Specimen {
                 });
             };
             add(Harm::Remove);
+            let other = self.other.as_ref().and_then(|other| other.read_file(&path));
+            if other.is_some_and(|other| other != bytes) {
+                add(Harm::Foreign);
+            }
             for offset in (0..bytes.len()).step_by(stride) {
                 if offset < used || offset.is_multiple_of(ZEROS_STRIDE) {
                     add(Harm::Invert(offset));
@@ -201,7 +219,13 @@ impl Specimen {
     /// The violation, with the case.
     pub fn check(&self, case: &Case) -> Checked<RepairTally> {
         let env = self.copy();
-        harm(&env, case)?;
+        match (case.harm, &self.other) {
+            (Harm::Foreign, Some(other)) => {
+                let foreign = other.read_file(&case.path).unwrap_or_default();
+                env.write_file(&case.path, &foreign)?;
+            }
+            _ => harm(&env, case)?,
+        }
         let outcome = no_panic(|| {
             let (report, keys_affected) = self.check_copy(&env, &case.path, case.reaches_end)?;
             Ok(RepairTally {
@@ -364,7 +388,7 @@ fn family_options(compression: Compression, order: &str) -> FamilyOptions {
 fn write_round(
     db: &Db,
     name: &str,
-    (wanted, round): (&mut Wanted, usize),
+    (wanted, round, flavour): (&mut Wanted, usize, u8),
     random: &mut Random,
 ) -> Checked {
     let family = db.family(name)?;
@@ -379,7 +403,9 @@ fn write_round(
             continue;
         }
         let length = if random.one_in(6) { 700 } else { 150 };
-        put(db, name, wanted, (&key, &random.bytes(length)))?;
+        let mut value = random.bytes(length);
+        value.iter_mut().for_each(|byte| *byte ^= flavour);
+        put(db, name, wanted, (&key, &value))?;
     }
     if round == 2 {
         let (start, end) = match name {
@@ -438,6 +464,8 @@ fn harm(env: &MemoryEnv, case: &Case) -> Checked {
             env.open_directory(parent, false)?.remove(&name)?;
             return Ok(());
         }
+        // Done where the other database is known.
+        Harm::Foreign => {}
     }
     Ok(env.write_file(&case.path, &bytes)?)
 }

@@ -93,10 +93,6 @@ impl Env for BatonEnv {
         self.inner.fill_random(bytes);
     }
 
-    fn boot_id(&self) -> u128 {
-        self.inner.boot_id()
-    }
-
     fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle> {
         match spawn(name, body) {
             Ok(started) => started,

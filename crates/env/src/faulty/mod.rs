@@ -102,10 +102,6 @@ impl Env for FaultyEnv {
         self.inner.fill_random(bytes);
     }
 
-    fn boot_id(&self) -> u128 {
-        self.inner.boot_id()
-    }
-
     fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle> {
         self.rules.check(Operation::Spawn, Name::Plain(name))?;
         self.inner.spawn(name, body)

@@ -71,15 +71,12 @@ struct World {
     clock_nanos: AtomicU64,
     /// The wall clock when the machine was started.
     unix_start_micros: u64,
-    boot_id: u128,
 }
 
 impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Not the content: it is as long as a disk, and locking it here could block.
-        f.debug_struct("World")
-            .field("boot_id", &self.boot_id)
-            .finish_non_exhaustive()
+        f.debug_struct("World").finish_non_exhaustive()
     }
 }
 
@@ -95,14 +92,11 @@ impl MemoryEnv {
     /// An empty world. All its random numbers follow from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let mut random = SplitMix64::new(seed);
-        let boot_id = draw_boot_id(&mut random);
         Self::from_world(World {
             state: Mutex::new(State::new(Tree::new(), None)),
-            random: Mutex::new(random),
+            random: Mutex::new(SplitMix64::new(seed)),
             clock_nanos: AtomicU64::new(0),
             unix_start_micros: UNIX_START_MICROS,
-            boot_id,
         })
     }
 
@@ -113,27 +107,23 @@ impl MemoryEnv {
     }
 
     /// The world as it is found after a power cut at this moment: `image` says which of the possible states, `seed`
-    /// decides what that leaves open. This world goes on untouched. The new one has another boot id, no locks, no
-    /// halt, a call count of 0, the same capacity, and the wall clock goes on.
+    /// decides what that leaves open. This world goes on untouched. The new one has no locks, no halt, a call count of 0,
+    /// the same capacity, and the wall clock goes on.
     #[must_use]
     pub fn crash(&self, image: CrashImage, seed: u64) -> Self {
         let state = self.world.state.lock();
         let tree = crash::after_power_cut(&state.tree, image, seed);
-        // The random numbers of the new world must not repeat those that made the image.
-        let mut random = SplitMix64::new(!seed);
-        let boot_id = draw_boot_id(&mut random);
         Self::from_world(World {
             state: Mutex::new(State::new(tree, state.capacity_bytes)),
-            random: Mutex::new(random),
+            // The random numbers of the new world must not repeat those that made the image.
+            random: Mutex::new(SplitMix64::new(!seed)),
             clock_nanos: AtomicU64::new(0),
             unix_start_micros: self.unix_micros(),
-            boot_id,
         })
     }
 
     /// The world as it is found after the process was killed at this moment: the live state, with what was not synced
-    /// still not synced, and no locks. This world goes on untouched. The machine was not restarted: boot id and clocks
-    /// go on. The call count begins at 0, without a halt.
+    /// still not synced, and no locks. This world goes on untouched. The machine was not restarted: clocks go on. The call count begins at 0, without a halt.
     #[must_use]
     pub fn kill(&self) -> Self {
         let state = self.world.state.lock();
@@ -143,7 +133,6 @@ impl MemoryEnv {
             random: Mutex::new(SplitMix64::new(seed)),
             clock_nanos: AtomicU64::new(self.world.clock_nanos.load(Ordering::SeqCst)),
             unix_start_micros: self.world.unix_start_micros,
-            boot_id: self.world.boot_id,
         })
     }
 
@@ -295,10 +284,6 @@ impl Env for MemoryEnv {
         self.world.random.lock().fill(bytes);
     }
 
-    fn boot_id(&self) -> u128 {
-        self.world.boot_id
-    }
-
     fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle> {
         self.world.state.lock().begin(Access::Observe)?;
         threads::spawn(name, body)
@@ -313,10 +298,6 @@ impl Env for MemoryEnv {
     fn parallelism(&self) -> usize {
         PARALLELISM
     }
-}
-
-fn draw_boot_id(random: &mut SplitMix64) -> u128 {
-    u128::from(random.next()) << 64 | u128::from(random.next())
 }
 
 /// The names along `path`, which is taken from the root whether it is absolute or not. `..` goes up by name: there are

@@ -93,19 +93,6 @@ impl Env for PosixEnv {
         }
     }
 
-    fn boot_id(&self) -> u128 {
-        static BOOT_ID: OnceLock<u128> = OnceLock::new();
-        *BOOT_ID.get_or_init(|| {
-            // Without the system's word every process counts as a start of its own: recovery then does more than it
-            // must, never less.
-            read_boot_id().unwrap_or_else(|| {
-                let mut bytes = [0_u8; 16];
-                self.fill_random(&mut bytes);
-                u128::from_le_bytes(bytes)
-            })
-        })
-    }
-
     fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle> {
         threads::spawn(name, body)
     }
@@ -160,20 +147,6 @@ pub fn raise_open_file_limit(desired: i64) -> i64 {
         }
     }
     i64::try_from(in_force).unwrap_or(i64::MAX)
-}
-
-/// The number that Linux draws at each start, a UUID in text.
-fn read_boot_id() -> Option<u128> {
-    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    parse_boot_id(&text)
-}
-
-fn parse_boot_id(text: &str) -> Option<u128> {
-    let digits: String = text.trim().chars().filter(|c| *c != '-').collect();
-    if digits.len() != 32 {
-        return None;
-    }
-    u128::from_str_radix(&digits, 16).ok()
 }
 
 /// Random bytes where the system has no source to give: the keys of std's hash maps and the clock. Enough to keep ids

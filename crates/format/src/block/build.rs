@@ -156,17 +156,23 @@ impl DataBlockBuilder {
         (prefix, suffix)
     }
 
-    /// Appends the block to `target` and empties the builder; does nothing when it is empty.
-    pub fn finish(&mut self, codec: CodecId, place: BlockPlace, target: &mut Vec<u8>) {
+    /// Appends the block to `target` and empties the builder; the block's checksum, `None` when there was nothing to append.
+    pub fn finish(
+        &mut self,
+        codec: CodecId,
+        place: BlockPlace,
+        target: &mut Vec<u8>,
+    ) -> Option<u64> {
         if self.is_empty() {
-            return;
+            return None;
         }
         let start = begin_block(target);
         self.write_columns(target);
         let used = compress_if_smaller(codec, &self.values, target);
         let raw_bytes = self.values.len() as u32;
-        end_block(target, start, BlockKind::Data, (used, raw_bytes), place);
+        let sum = end_block(target, start, BlockKind::Data, (used, raw_bytes), place);
         self.clear();
+        Some(sum)
     }
 
     fn write_columns(&self, target: &mut Vec<u8>) {

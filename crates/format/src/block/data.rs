@@ -311,6 +311,14 @@ impl DataBlock {
         (self.columns.codec == CodecId::None).then(|| &self.bytes[self.columns.values as usize..])
     }
 
+    /// The checksum that the block carries, and has.
+    #[must_use]
+    pub fn checksum(&self) -> u64 {
+        let sum = self.bytes.first_chunk().copied();
+        // A block that was decoded is longer than its header.
+        u64::from_le_bytes(sum.unwrap_or_default())
+    }
+
     /// What a search for a key looks at: everything before the values.
     #[must_use]
     pub fn search_bytes(&self) -> &[u8] {

@@ -8,7 +8,7 @@ fn segment() -> Vec<u8> {
     let header = SegmentHeader {
         segment: SegmentId(1),
         salt: 2,
-        boot_id: 3,
+        database: Some(kingtide_base::DatabaseId(3)),
         base: Lsn(1000),
         bytes: 2048,
     };

@@ -125,6 +125,7 @@ fn edit() -> impl Strategy<Value = Edit> {
         family_edit(),
         file_edit(),
         any::<u64>().prop_map(|position| Edit::LogDurable(Lsn(position))),
+        any::<u128>().prop_map(|database| Edit::Identity(DatabaseId(database))),
         any::<[u64; 3]>().prop_map(|[segment, sequence, position]| Edit::LogStart {
             segment: SegmentId(segment),
             sequence: SeqNo(sequence),
@@ -174,7 +175,7 @@ proptest! {
 fn each_rule_has_its_fault() {
     let fault = |bytes: &[u8]| decode_edits(bytes).expect_err("refused");
     assert_eq!(fault(&[tag::NEXT_FILE_ID]), EditFault::Truncated);
-    assert_eq!(fault(&[18, 0]), EditFault::UnknownTag(18));
+    assert_eq!(fault(&[19, 0]), EditFault::UnknownTag(19));
     assert_eq!(fault(&[0, 0]), EditFault::UnknownTag(0));
     assert_eq!(fault(&[tag::NEXT_FILE_ID, 2, 1, 1]), EditFault::Rest(1));
     assert_eq!(fault(&[tag::RENAME_FAMILY, 3, 1, 1, 0xff]), EditFault::Text);

@@ -184,7 +184,7 @@ fn dump_footer(out: &mut Annotated<'_>, start: usize, footer: &KlogFooter) {
             (4, "data blocks"),
             (1, "codec"),
             (3, "zero"),
-            (8, "codec parameter, zero"),
+            (8, "digest of the data blocks"),
             (8, "checksum"),
             (4, "version"),
             (4, "footer bytes"),

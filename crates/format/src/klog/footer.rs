@@ -15,11 +15,11 @@ use kingtide_base::{ByteReader, FileId, Truncated, checksum, checksum_mix};
 use crate::CodecId;
 use crate::block::BlockFault;
 
-/// The newest version of klog files that this build reads; it writes it for tables that know their family.
-pub const KLOG_VERSION: u32 = 3;
-/// The version of tables with range deletes that do not know their family.
-pub const KLOG_VERSION_RANGES: u32 = 2;
-/// The version of tables without either.
+/// The newest version of klog files that this build reads, and the one it writes: the footer has a digest of the content.
+pub const KLOG_VERSION: u32 = 4;
+/// The version of tables that know their family, before.
+pub const KLOG_VERSION_FAMILY: u32 = 3;
+/// The version of tables without range deletes that do not know their family, before.
 pub const KLOG_VERSION_PLAIN: u32 = 1;
 /// The length of the footer in bytes.
 pub const KLOG_FOOTER_BYTES: usize = 88;
@@ -124,8 +124,8 @@ pub fn open_tail<'a>(
     Ok((fields, expected, version))
 }
 
-/// What the footer says: where the sections are (each ends where the next begins, the last at the footer) and their
-/// checksums, so that the footer's own checksum pins them.
+/// What the footer says: where the sections are (each ends where the next begins, the last at the footer), their checksums,
+/// and a digest of those of the data blocks. So the footer's own checksum pins everything in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KlogFooter {
     /// Where the index begins, in bytes: where the data blocks end.
@@ -144,7 +144,9 @@ pub struct KlogFooter {
     pub blocks: u32,
     /// The codec that blocks were to be compressed with; each block says what it uses.
     pub codec: CodecId,
-    /// [`KLOG_VERSION`], [`KLOG_VERSION_RANGES`] or [`KLOG_VERSION_PLAIN`], by what the properties tell.
+    /// The checksums of the data blocks, in order, folded by `mix` from 0 on; 0 in versions before [`KLOG_VERSION`].
+    pub content: u64,
+    /// [`KLOG_VERSION`], or an earlier one.
     pub version: u32,
 }
 
@@ -172,8 +174,7 @@ impl KlogFooter {
         }
         target.extend_from_slice(&self.blocks.to_le_bytes());
         target.extend_from_slice(&[self.codec as u8, 0, 0, 0]);
-        // The codec's parameter: reserved for where a dictionary lies.
-        target.extend_from_slice(&0_u64.to_le_bytes());
+        target.extend_from_slice(&self.content.to_le_bytes());
         let sum = seal_tail(&mut target, (&Self::TAIL, self.version), file, offset);
         (target, sum)
     }
@@ -198,7 +199,7 @@ impl KlogFooter {
 
     fn decode_fields(fields: &[u8], version: u32) -> Result<Self, Truncated> {
         let mut reader = ByteReader::new(fields);
-        let footer = Self {
+        let mut footer = Self {
             index_offset: reader.u64()?,
             filter_offset: reader.u64()?,
             properties_offset: reader.u64()?,
@@ -207,10 +208,13 @@ impl KlogFooter {
             properties_checksum: reader.u64()?,
             blocks: reader.u32()?,
             codec: CodecId::from_byte(reader.u8()?).ok_or(Truncated)?,
+            content: 0,
             version,
         };
-        let reserved = reader.rest();
-        if reserved.iter().any(|byte| *byte != 0) {
+        let reserved = [reader.u8()?, reader.u8()?, reader.u8()?];
+        footer.content = reader.u64()?;
+        let has_content = version > KLOG_VERSION_FAMILY;
+        if reserved != [0; 3] || !(has_content || footer.content == 0) || !reader.is_empty() {
             return Err(Truncated);
         }
         Ok(footer)

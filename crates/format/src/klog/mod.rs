@@ -8,7 +8,7 @@ mod properties;
 
 pub use dump::dump_klog;
 pub use footer::{
-    FOOTER_READ_BYTES, KLOG_FOOTER_BYTES, KLOG_VERSION, KLOG_VERSION_PLAIN, KLOG_VERSION_RANGES,
+    FOOTER_READ_BYTES, KLOG_FOOTER_BYTES, KLOG_VERSION, KLOG_VERSION_FAMILY, KLOG_VERSION_PLAIN,
     KlogFooter, Tail, TailFault, open_tail, seal_tail,
 };
 pub use index::{IndexBuilder, IndexEntry, IndexReader, shortest_separator};

@@ -132,7 +132,8 @@ fn a_footer_fails_with_every_changed_bit_in_another_file_and_at_another_offset()
         properties_checksum: 3,
         blocks: 4,
         codec: CodecId::Zstd,
-        version: KLOG_VERSION_PLAIN,
+        content: 5,
+        version: KLOG_VERSION,
     };
     let (bytes, sum) = footer.encode(FileId(4), 400);
     let file_bytes = 400 + bytes.len() as u64;
@@ -149,6 +150,19 @@ fn a_footer_fails_with_every_changed_bit_in_another_file_and_at_another_offset()
         KlogFooter::decode(&later, FileId(4), file_bytes),
         Err(TailFault::Newer(KLOG_VERSION + 1))
     );
+    for version in KLOG_VERSION_PLAIN..KLOG_VERSION {
+        let footer = |content| KlogFooter {
+            content,
+            version,
+            ..footer
+        };
+        let read = |footer: KlogFooter| {
+            let (bytes, _) = footer.encode(FileId(4), 400);
+            KlogFooter::decode(&bytes, FileId(4), file_bytes).map(|(read, _)| read)
+        };
+        assert_eq!(read(footer(0)), Ok(footer(0)));
+        assert!(read(footer(5)).is_err(), "what was zero then");
+    }
     assert!(KlogFooter::decode(&bytes, FileId(5), file_bytes).is_err());
     assert!(KlogFooter::decode(&bytes, FileId(4), file_bytes + 1).is_err());
     for bit in 0..bytes.len() * 8 {

@@ -1,10 +1,10 @@
 use super::*;
-use crate::ManifestHeader;
+use crate::{MANIFEST_VERSION, ManifestHeader};
 
 const SEGMENT: SegmentHeader = SegmentHeader {
     segment: SegmentId(9),
     salt: 0x0123_4567_89ab_cdef,
-    boot_id: 0x00112233_44556677_8899aabb_ccddeeff,
+    database: Some(DatabaseId(0x00112233_44556677_8899aabb_ccddeeff)),
     base: Lsn(1 << 20),
     bytes: 1 << 20,
 };
@@ -21,6 +21,23 @@ fn headers_survive_a_round_trip() {
     let mut longer = SEGMENT.encode().to_vec();
     longer.extend_from_slice(b"frames");
     assert_eq!(SegmentHeader::decode(&longer), Ok(SEGMENT));
+}
+
+/// Goal: a header of an earlier version does not name a database. Method: what is written without one, and the bytes of
+/// version 2, where something else stood.
+#[test]
+fn earlier_versions_name_no_database() {
+    let without = SegmentHeader {
+        database: None,
+        ..SEGMENT
+    };
+    assert_eq!(SegmentHeader::decode(&without.encode()), Ok(without));
+    let bytes = SEGMENT.encode();
+    let body: [u8; BODY_BYTES] = crate::header::field(&bytes, 8);
+    for version in 1..SEGMENT_VERSION_DATABASE {
+        let bytes = encode_header(SEGMENT_MAGIC, version, &body);
+        assert_eq!(SegmentHeader::decode(&bytes), Ok(without));
+    }
 }
 
 #[test]
@@ -92,7 +109,7 @@ fn one_kind_of_file_is_not_taken_for_another() {
 
 #[test]
 fn newer_versions_are_refused_by_name() {
-    for version in [SEGMENT_VERSION + 1, 4, u32::MAX] {
+    for version in [SEGMENT_VERSION.max(MANIFEST_VERSION) + 1, 9, u32::MAX] {
         let newer = Err(HeaderFault::NewerVersion(version));
         let bytes = encode_header(SEGMENT_MAGIC, version, &[9; BODY_BYTES]);
         assert_eq!(SegmentHeader::decode(&bytes), newer);

@@ -5,8 +5,8 @@
 //! side, each a whole record of the same key at its own place: compressed on its own, with its own checksum. Header and
 //! chunks must agree on both lengths. Chunks hold no chunks.
 
-use kingtide_base::checksum;
 use kingtide_base::limits::VALUE_BYTES_MAX;
+use kingtide_base::{checksum, checksum_mix};
 
 use super::record::{RECORD_HEADER_BYTES, RecordHeader, open_plain_record, peek_record};
 use crate::CodecId;
@@ -66,6 +66,8 @@ pub struct ChunkWalk {
     /// Bytes of chunks, and of value in them, that were gone by.
     stored: u32,
     raw: u32,
+    /// The checksums of the chunks that were gone by, folded.
+    content: u64,
 }
 
 impl ChunkWalk {
@@ -91,6 +93,7 @@ impl ChunkWalk {
             place,
             stored: 0,
             raw: 0,
+            content: 0,
         })
     }
 
@@ -155,6 +158,7 @@ impl ChunkWalk {
             return Err(BlockFault::malformed("more chunks than the record says"));
         }
         (self.stored, self.raw) = (stored, raw);
+        self.content = checksum_mix(self.content, header.checksum);
         Ok(())
     }
 
@@ -162,7 +166,7 @@ impl ChunkWalk {
     ///
     /// # Errors
     /// When the chunks hold less than the record says.
-    pub fn finish(self) -> Result<RecordHeader, BlockFault> {
+    pub fn finish(mut self) -> Result<RecordHeader, BlockFault> {
         if self.stored != self.header.stored_bytes || self.raw != self.header.raw_bytes {
             let (wanted, found) = (self.header.raw_bytes, self.raw);
             return Err(BlockFault::mismatch(
@@ -171,6 +175,7 @@ impl ChunkWalk {
                 found.into(),
             ));
         }
+        self.header.content = checksum_mix(self.content, self.header.checksum);
         Ok(self.header)
     }
 }

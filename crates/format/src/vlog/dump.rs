@@ -27,11 +27,11 @@ pub fn dump_vlog(bytes: &[u8], file: FileId) -> String {
     if let Err(fault) = decode_vlog_header(bytes, file) {
         tail_fault(&mut out, fault);
     }
-    let end = match VlogFooter::decode(bytes, file, bytes.len() as u64) {
-        Ok(_) => bytes.len() - VLOG_FOOTER_BYTES,
+    let (end, content) = match VlogFooter::decode(bytes, file, bytes.len() as u64) {
+        Ok((footer, _)) => (bytes.len() - VLOG_FOOTER_BYTES, footer.content),
         Err(fault) => {
             tail_fault(&mut out, fault);
-            bytes.len()
+            (bytes.len(), None)
         }
     };
     let mut at = VLOG_HEADER_BYTES;
@@ -53,7 +53,10 @@ pub fn dump_vlog(bytes: &[u8], file: FileId) -> String {
             end,
             &[
                 (8, "records"),
-                (8, "end of the records"),
+                (
+                    8,
+                    content.map_or("end of the records", |_| "digest of the records"),
+                ),
                 (8, "checksum"),
                 (4, "version"),
                 (4, "footer bytes"),

@@ -13,7 +13,7 @@
 //!         24  1  codec; 128: the value is in chunks, which are records (see `chunks`)
 //!         25  .. the value, stored
 //! footer  0   8  records
-//!         8   8  where the records end: the offset of the footer
+//!         8   8  digest of the records; before version 3, where they end: the offset of the footer
 //!         16  24 the tail (see the klog footer)
 //! ```
 
@@ -25,9 +25,8 @@ pub use chunks::{CHUNK_BYTES_MAX, CHUNK_HEADS_BYTES_MAX, ChunkWalk, encode_chunk
 pub use dump::dump_vlog;
 pub use record::{
     RECORD_HEADER_BYTES, RecordHeader, VLOG_FOOTER_BYTES, VLOG_HEADER_BYTES, VLOG_VERSION,
-    VLOG_VERSION_PLAIN, VlogFooter, check_raw_record, decode_vlog_header, encode_raw_header,
-    encode_record, encode_vlog_header, encode_vlog_header_of, open_record, peek_record,
-    peek_record_bytes,
+    VlogFooter, check_raw_record, decode_vlog_header, encode_raw_header, encode_record,
+    encode_vlog_header, open_record, peek_record, peek_record_bytes,
 };
 
 #[cfg(test)]

@@ -8,32 +8,24 @@ use crate::CodecId;
 use crate::block::{BlockFault, BlockPlace, compress_if_smaller, decompress};
 use crate::klog::{Tail, TailFault, open_tail, seal_tail};
 
-/// The newest version of vlog files that this build reads, and the one it writes for values in chunks.
-pub const VLOG_VERSION: u32 = 2;
-/// The version that this build writes for files without values in chunks.
-pub const VLOG_VERSION_PLAIN: u32 = 1;
+/// The newest version of vlog files that this build reads, and the one it writes: the footer has a digest of the content.
+pub const VLOG_VERSION: u32 = 3;
 /// The length of the file header in bytes: the offset of the first record.
 pub const VLOG_HEADER_BYTES: usize = 32;
 /// The length of a record's header in bytes.
 pub const RECORD_HEADER_BYTES: usize = 25;
-/// The length of the footer of version 1 in bytes.
+/// The length of the footer in bytes.
 pub const VLOG_FOOTER_BYTES: usize = 40;
 const VLOG_MAGIC: [u8; 8] = *b"KTVLOG\r\n";
 
 const _: () = assert!(VALUE_BYTES_MAX + RECORD_HEADER_BYTES < u32::MAX as usize);
 
-/// The first bytes of the value file `file` without values in chunks.
+/// The first bytes of the value file `file`.
 #[must_use]
 pub fn encode_vlog_header(file: FileId) -> [u8; VLOG_HEADER_BYTES] {
-    encode_vlog_header_of(file, VLOG_VERSION_PLAIN)
-}
-
-/// The first bytes of the value file `file` of `version`.
-#[must_use]
-pub fn encode_vlog_header_of(file: FileId, version: u32) -> [u8; VLOG_HEADER_BYTES] {
     let mut target = [0; VLOG_HEADER_BYTES];
     target[..8].copy_from_slice(&VLOG_MAGIC);
-    target[8..12].copy_from_slice(&version.to_le_bytes());
+    target[8..12].copy_from_slice(&VLOG_VERSION.to_le_bytes());
     target[16..24].copy_from_slice(&file.0.to_le_bytes());
     let sum = checksum(&target[..24], checksum_mix(file.0, 0));
     target[24..].copy_from_slice(&sum.to_le_bytes());
@@ -82,6 +74,9 @@ pub fn decode_vlog_header(bytes: &[u8], file: FileId) -> Result<(), TailFault> {
 pub struct RecordHeader {
     /// The checksum that the record carries, and has.
     pub checksum: u64,
+    /// What stands for the record in the digest of its file: its checksum; of a record in chunks, once all are verified,
+    /// the checksums of the chunks, in order, and then its own, folded by `mix` from 0 on.
+    pub content: u64,
     /// The hash of the key that the value belongs to.
     pub key_hash: u64,
     /// The length of the stored value in bytes.
@@ -170,6 +165,7 @@ pub fn peek_record(header: &[u8]) -> Result<RecordHeader, BlockFault> {
     let (codec, is_chunked) = codec_of(codec)?;
     Ok(RecordHeader {
         checksum,
+        content: checksum,
         key_hash,
         stored_bytes,
         raw_bytes,
@@ -268,6 +264,7 @@ pub(super) fn open_plain_record(
     decompress(codec, stored, raw_bytes as usize, target)?;
     Ok(RecordHeader {
         checksum: expected,
+        content: expected,
         key_hash,
         stored_bytes,
         raw_bytes,
@@ -281,6 +278,9 @@ pub(super) fn open_plain_record(
 pub struct VlogFooter {
     /// Records in the file.
     pub records: u64,
+    /// [`RecordHeader::content`] of all records, in order, folded by `mix` from 0 on; `None` in versions before
+    /// [`VLOG_VERSION`].
+    pub content: Option<u64>,
 }
 
 impl VlogFooter {
@@ -291,18 +291,17 @@ impl VlogFooter {
         footer_bytes: VLOG_FOOTER_BYTES,
     };
 
-    /// The footer of `file`, which has no values in chunks, to be written at `offset`, and its checksum.
+    /// The footer of `file`, to be written at `offset`, and its checksum. Without a digest it is that of the version before.
     #[must_use]
     pub fn encode(&self, file: FileId, offset: u64) -> (Vec<u8>, u64) {
-        self.encode_of(VLOG_VERSION_PLAIN, file, offset)
-    }
-
-    /// As [`VlogFooter::encode`], for a file of `version`.
-    #[must_use]
-    pub fn encode_of(&self, version: u32, file: FileId, offset: u64) -> (Vec<u8>, u64) {
         let mut target = Vec::with_capacity(VLOG_FOOTER_BYTES);
         target.extend_from_slice(&self.records.to_le_bytes());
-        target.extend_from_slice(&offset.to_le_bytes());
+        // Where there is a digest, it stands in the place of the offset, which seeds the checksum anyway.
+        target.extend_from_slice(&self.content.unwrap_or(offset).to_le_bytes());
+        let version = match self.content {
+            Some(_) => VLOG_VERSION,
+            None => VLOG_VERSION - 1,
+        };
         let sum = seal_tail(&mut target, (&Self::TAIL, version), file, offset);
         (target, sum)
     }
@@ -310,16 +309,21 @@ impl VlogFooter {
     /// Reads the footer at the end of `bytes` (the end of a file of `file_bytes` bytes), and its checksum.
     ///
     /// # Errors
-    /// As for klog footers; also when the records do not end at the footer.
+    /// As for klog footers; in versions before [`VLOG_VERSION`] also when the records do not end at the footer.
     pub fn decode(bytes: &[u8], file: FileId, file_bytes: u64) -> Result<(Self, u64), TailFault> {
-        let (fields, sum, _) = open_tail(bytes, &Self::TAIL, file, file_bytes)?;
+        let (fields, sum, version) = open_tail(bytes, &Self::TAIL, file, file_bytes)?;
         let mut reader = ByteReader::new(fields);
         let mut read = || -> Result<_, Truncated> { Ok((reader.u64()?, reader.u64()?)) };
         let (records, end) =
             read().map_err(|Truncated| BlockFault::malformed("fields of the footer"))?;
+        if version >= VLOG_VERSION {
+            let content = Some(end);
+            return Ok((Self { records, content }, sum));
+        }
         if file_bytes.checked_sub(VLOG_FOOTER_BYTES as u64) != Some(end) {
             return Err(BlockFault::mismatch("end of the records", file_bytes, end).into());
         }
-        Ok((Self { records }, sum))
+        let content = None;
+        Ok((Self { records, content }, sum))
     }
 }

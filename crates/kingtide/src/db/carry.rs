@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use kingtide_base::{Lsn, SegmentId, SeqNo, StorageResult, limits};
+use kingtide_base::{DatabaseId, Lsn, SegmentId, SeqNo, StorageResult, limits};
 use kingtide_env::{Directory, Env};
 
 use crate::{
@@ -24,6 +24,8 @@ pub(super) struct Carrier<'a> {
     pub(super) wal: &'a dyn Directory,
     /// Its name and all above are free.
     pub(super) first_slot: u64,
+    /// Whose log it is.
+    pub(super) database: DatabaseId,
 }
 
 /// The log of an opening, at its beginning.
@@ -54,7 +56,7 @@ impl Carrier<'_> {
         };
         let mut begin = || {
             let blank = make_blank(FIRST_SEGMENT_BYTES)?;
-            let mut tail = Tail::begin(blank, segment, base, self.env.boot_id())?;
+            let mut tail = Tail::begin(blank, segment, base, self.database)?;
             let mut carried = Vec::with_capacity(prepared.len());
             for prepared in prepared {
                 let place = prepared.append_to(&mut tail, (sequence, durable), &mut make_blank)?;

@@ -19,7 +19,8 @@ use std::{
 };
 
 use kingtide_base::{
-    ComparatorRef, FileId, KeyOrder, SegmentId, SeqNo, StorageError, built_in_comparator,
+    ComparatorRef, DatabaseId, FileId, KeyOrder, SegmentId, SeqNo, StorageError,
+    built_in_comparator,
     planted::{self, Bug},
 };
 use kingtide_collections::MemoryBudget;
@@ -141,13 +142,17 @@ fn open_files(
     state: &ManifestState,
     (plan, budget): (Plan, &Arc<MemoryBudget>),
 ) -> Result<Arc<Files>> {
-    Ok(Arc::new(Files::new(
+    let files = Files::new(
         Arc::clone(&place.klog),
         Arc::clone(&place.vlog),
         fit_open_tables(options.open_tables_max, place.env.open_files_max()),
         FilesMemory::of(&plan, budget),
         unused_file_id(place, state)?,
-    )))
+    );
+    for values in state.value_files().values() {
+        files.values.expect(&values.meta);
+    }
+    Ok(Arc::new(files))
 }
 
 /// Holds the spilled values of transactions that are still prepared. That the manifest names them was checked.
@@ -451,6 +456,7 @@ fn log_start(state: &ManifestState) -> LogStart {
         segment: start.segment,
         position: start.position,
         durable: state.log_durable(),
+        database: state.identity(),
     }
 }
 
@@ -538,10 +544,13 @@ fn begin_log(
         ..
     } = replayed;
     let segment = end.next_segment.max(SegmentId(1));
+    let known = slot.state().identity();
+    let database = known.unwrap_or_else(|| draw_identity(place.env.as_ref()));
     let begun = Carrier {
         env: place.env.as_ref(),
         wal: place.wal.as_ref(),
         first_slot: end.next_slot,
+        database,
     }
     .begin(
         (segment, end.position),
@@ -558,7 +567,9 @@ fn begin_log(
             return Err(error.into());
         }
     };
+    // In one batch with the log's start: from there on every segment carries the identity that the manifest has.
     let mut edits = vec![
+        Edit::Identity(database),
         Edit::NextFileId(files.next_id()),
         Edit::LogStart {
             segment,
@@ -580,6 +591,13 @@ fn begin_log(
             LockTable::restored(&begun.carried)
         },
     ))
+}
+
+/// The identity of a database that has none: of a new one, or of one that earlier versions wrote.
+fn draw_identity(env: &dyn Env) -> DatabaseId {
+    let mut bytes = [0; 16];
+    env.fill_random(&mut bytes);
+    DatabaseId(u128::from_le_bytes(bytes))
 }
 
 /// What the manifest must learn of a family's replay.

@@ -39,6 +39,7 @@ impl Files {
         };
         match written {
             Ok(written) => {
+                self.values.expect(&written.0);
                 let owner: Arc<dyn SpillOwner> = self.clone();
                 Ok(Arc::new(Spilled::written(written, owner)))
             }

@@ -177,7 +177,7 @@ impl Manifest {
             remove(&*directory, &unfinished_name(number));
         }
         let mut witness = Witness::open(&*directory);
-        witness.note(number_last, current.end);
+        witness.note(number_last, current.end, state.identity());
         let roll_at = current.roll_at(sizes);
         Ok(Self {
             directory,
@@ -227,7 +227,8 @@ impl Manifest {
         }
         self.current.durable = Lsn(end);
         self.state = state;
-        self.witness.note(self.current.number, end);
+        let identity = self.state.identity();
+        self.witness.note(self.current.number, end, identity);
         // The batch is durable, with or without its witness; a tail in doubt is replaced at the next append.
         if self.current.write_mark().is_ok() {
             self.tail = Tail::Whole;
@@ -269,7 +270,8 @@ impl Manifest {
             Ok(file) => {
                 remove(&*self.directory, &self.current.name);
                 self.roll_at = file.roll_at(self.sizes);
-                self.witness.note(file.number, file.end);
+                let identity = self.state.identity();
+                self.witness.note(file.number, file.end, identity);
                 self.current = file;
                 self.tail = Tail::Whole;
                 Ok(())

@@ -19,3 +19,4 @@ mod witness;
 pub(crate) use append::Manifest;
 pub(crate) use replay::{is_present, read};
 pub(crate) use state::{FamilyState, ManifestState};
+pub(crate) use witness::witnessed_database;

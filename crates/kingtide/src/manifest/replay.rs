@@ -98,7 +98,7 @@ pub(super) fn replay(
             return Err(replay.damage(offset, "the snapshot ends within a batch"));
         }
         if offset >= file_bytes {
-            witness::check(witness, &name, (number, offset))?;
+            witness::check(witness, &name, (number, offset), replay.state.identity())?;
             return Ok(replay.state);
         }
         match source.frame(header.salt, offset)? {
@@ -115,7 +115,7 @@ pub(super) fn replay(
             }
             Err(fault) => {
                 if !is_lost(&mut source, header.salt, offset, file_bytes)? {
-                    witness::check(witness, &name, (number, offset))?;
+                    witness::check(witness, &name, (number, offset), replay.state.identity())?;
                     return Ok(replay.state);
                 }
                 // The frame may have been half written when it was read, and whole when its witness was.

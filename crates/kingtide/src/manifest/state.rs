@@ -11,7 +11,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use kingtide_base::{
-    FamilyId, FileId, Lsn, SegmentId, SeqNo,
+    DatabaseId, FamilyId, FileId, Lsn, SegmentId, SeqNo,
     limits::{FAMILIES_MAX, FAMILY_NAME_BYTES_MAX, LEVELS_MAX},
 };
 use kingtide_format::{Edit, TableMeta, ValueFileMeta};
@@ -27,6 +27,7 @@ pub(crate) struct ManifestState {
     next_family_id: FamilyId,
     log_start: LogStart,
     log_durable: Lsn,
+    identity: Option<DatabaseId>,
 }
 
 /// A family.
@@ -91,6 +92,8 @@ pub(crate) enum StateFault {
     ValueFileUsed(FileId),
     /// The start of the log goes back.
     LogStartBack(SegmentId),
+    /// The database is another one already.
+    IdentityPresent(DatabaseId),
 }
 
 impl fmt::Display for StateFault {
@@ -111,6 +114,7 @@ impl fmt::Display for StateFault {
             Self::ValueFilePresent(file) => write!(f, "value file {file} is there already"),
             Self::ValueFileUsed(file) => write!(f, "tables still point to value file {file}"),
             Self::LogStartBack(segment) => write!(f, "the log start goes back to {segment}"),
+            Self::IdentityPresent(database) => write!(f, "this is database {database} already"),
         }
     }
 }
@@ -162,6 +166,11 @@ impl ManifestState {
         self.log_durable
     }
 
+    /// Which database this is; `None` until the first opening for writing by a version that knows identities.
+    pub(crate) fn identity(&self) -> Option<DatabaseId> {
+        self.identity
+    }
+
     /// Makes one change. After a fault the state is as before.
     pub(crate) fn apply(&mut self, edit: &Edit) -> Result<(), StateFault> {
         match edit {
@@ -211,6 +220,7 @@ impl ManifestState {
                 let family = self.family_mut(*family)?;
                 family.flushed_through = family.flushed_through.max(*sequence);
             }
+            Edit::Identity(database) => return self.set_identity(*database),
         }
         Ok(())
     }
@@ -233,8 +243,10 @@ impl ManifestState {
             .map(|file| Edit::AddValueFile(file.meta));
         // Ids in use lie below the counter, which an added family may not: the counter comes last.
         let [next_file, next_family, log_start, log_durable] = counters;
-        [next_file, log_start, log_durable]
+        let identity = self.identity.map(Edit::Identity);
+        identity
             .into_iter()
+            .chain([next_file, log_start, log_durable])
             .chain(value_files)
             .chain(self.families().flat_map(|(id, family)| family.to_edits(id)))
             .chain([next_family])
@@ -261,6 +273,16 @@ impl ManifestState {
                     }
                 }
             }
+        }
+    }
+
+    fn set_identity(&mut self, database: DatabaseId) -> Result<(), StateFault> {
+        match self.identity.replace(database) {
+            Some(present) if present != database => {
+                self.identity = Some(present);
+                Err(StateFault::IdentityPresent(present))
+            }
+            _ => Ok(()),
         }
     }
 

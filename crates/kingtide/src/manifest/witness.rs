@@ -2,7 +2,8 @@
 //!
 //! A manifest that lost its end exactly between two batches is a whole, shorter manifest, and so is an older copy of it.
 //! Nothing inside can tell, and the tables that only the lost batches name would be taken for leftovers. So after a batch
-//! has been synced, its end is written to a second file.
+//! has been synced, its end is written to a second file, with the database that the manifest is of: a manifest of another
+//! one must not make leftovers of the tables either.
 //!
 //! The witness is never ahead of the manifest: what it says was synced before it is written. It may lag behind, be torn or
 //! be missing, since it is not synced itself and a failure to write it is passed over: then it tells less, and nothing that
@@ -10,7 +11,7 @@
 
 use std::sync::Arc;
 
-use kingtide_base::{StorageError, StorageResult};
+use kingtide_base::{DatabaseId, StorageError, StorageResult};
 use kingtide_env::{Directory, File, OpenMode};
 use kingtide_format::{ManifestWitness, WITNESS_BYTES};
 
@@ -33,11 +34,12 @@ impl Witness {
         Self { file: file.ok() }
     }
 
-    /// Notes that manifest `number` is durable up to `durable_bytes`.
-    pub(super) fn note(&mut self, number: u64, durable_bytes: u64) {
+    /// Notes that manifest `number`, of `database`, is durable up to `durable_bytes`.
+    pub(super) fn note(&mut self, number: u64, durable_bytes: u64, database: Option<DatabaseId>) {
         let witness = ManifestWitness {
             number,
             durable_bytes,
+            database,
         };
         if let Some(file) = &self.file {
             // What cannot be written is a witness less.
@@ -69,7 +71,15 @@ pub(super) fn read(directory: &dyn Directory) -> StorageResult<Option<ManifestWi
     Ok(ManifestWitness::decode(&bytes[..count]).ok())
 }
 
-/// Manifest `number`, whose valid frames end at `end`, is not less than its witness says.
+/// The database that the witness is of; `None` when it does not say.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn witnessed_database(directory: &dyn Directory) -> StorageResult<Option<DatabaseId>> {
+    Ok(read(directory)?.and_then(|witness| witness.database))
+}
+
+/// Manifest `number` of `database`, whose valid frames end at `end`, is not less than its witness says, nor another's.
 ///
 /// # Errors
 /// `Corruption` when it is.
@@ -77,6 +87,7 @@ pub(super) fn check(
     witness: Option<ManifestWitness>,
     name: &str,
     (number, end): (u64, u64),
+    database: Option<DatabaseId>,
 ) -> StorageResult<()> {
     let Some(witness) = witness else {
         return Ok(());
@@ -101,5 +112,14 @@ pub(super) fn check(
             end,
         ));
     }
-    Ok(())
+    match witness.database {
+        Some(expected) if database != Some(expected) => {
+            let found = database.map_or("none".to_owned(), |database| database.to_string());
+            let what = format!(
+                "the manifest is of database {found}, and the file {NAME} beside it of {expected}"
+            );
+            Err(StorageError::malformed(name, 0, what))
+        }
+        _ => Ok(()),
+    }
 }

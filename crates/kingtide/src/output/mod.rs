@@ -436,7 +436,9 @@ impl<'a> TableWriter<'a> {
 
     fn close_values(&mut self) -> StorageResult<()> {
         if let Some(values) = self.values.take() {
-            self.output.value_files.push(values.finish()?);
+            let meta = values.finish()?;
+            self.files.values.expect(&meta);
+            self.output.value_files.push(meta);
         }
         Ok(())
     }

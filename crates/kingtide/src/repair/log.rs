@@ -1,7 +1,8 @@
 //! What the log holds that may not be in tables.
 //!
 //! The segments that count are those from the manifest's log start on; when that is lost, the longest run of lives
-//! without a gap that ends with the newest, because what is older has been in tables for long. A record counts when all
+//! without a gap that ends with the newest, because what is older has been in tables for long. A segment that the manifest
+//! tells to be of another database is left out. A record counts when all
 //! its frames are whole and it is newer than what its family has in tables. As in a recovery the log ends at its first
 //! invalid frame; that is a *hole*, and a loss, when a frame behind it, or the manifest, says that it had been durable.
 
@@ -14,7 +15,7 @@ use kingtide_format::{
 };
 
 use super::{
-    RepairOptions,
+    RepairOptions, foreign,
     report::{ManifestFound, RepairLoss, RepairReport},
     source::{Source, read_all},
     survey::{Plan, Survey},
@@ -110,6 +111,18 @@ fn find_segments(
         let bytes = read_all(&*file, &path)?;
         let head = &bytes[..bytes.len().min(SEGMENT_FRAMES_OFFSET as usize)];
         match SegmentHeader::decode_either(head) {
+            Ok(header)
+                if header.segment >= survey.draft.log_segment
+                    && foreign::is_segment(&survey.draft, header.database) =>
+            {
+                report.losses.push(RepairLoss {
+                    file: path,
+                    bytes: bytes.len() as u64,
+                    what: "a segment of the log, which is that of another database".to_owned(),
+                    has_keys: true,
+                    ..RepairLoss::default()
+                });
+            }
             Ok(header) if header.segment >= survey.draft.log_segment => {
                 segments.push(Segment {
                     path,

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kingtide_base::{FamilyId, FileId, Lsn, SegmentId, SeqNo, StorageError};
+use kingtide_base::{DatabaseId, FamilyId, FileId, Lsn, SegmentId, SeqNo, StorageError};
 use kingtide_env::OpenMode;
 use kingtide_format::{Edit, FRAME_ALIGN, FrameKind, TableMeta, decode_edits, decode_frame};
 
@@ -34,6 +34,9 @@ pub(super) struct Draft {
     pub(super) log_segment: SegmentId,
     pub(super) log_position: Lsn,
     pub(super) log_durable: Lsn,
+    /// Which database this is, and the footer checksums of its value files.
+    pub(super) database: Option<DatabaseId>,
+    pub(super) value_footers: BTreeMap<FileId, u64>,
 }
 
 /// What is known of a family.
@@ -183,11 +186,21 @@ impl Draft {
             }
             Edit::LogDurable(position) => self.log_durable = self.log_durable.max(position),
             Edit::NextFamilyId(id) => self.next_family = self.next_family.max(id),
-            Edit::NextFileId(_)
-            | Edit::MoveTable { .. }
-            | Edit::AddValueFile(_)
-            | Edit::RemoveValueFile(_) => {}
+            Edit::Identity(database) => self.database = Some(database),
+            Edit::AddValueFile(meta) => {
+                self.value_footers.insert(meta.file, meta.footer_checksum);
+            }
+            Edit::NextFileId(_) | Edit::MoveTable { .. } | Edit::RemoveValueFile(_) => {}
         }
+    }
+
+    /// The manifest is that of another database: nothing is known then.
+    pub(super) fn disown(&mut self) -> RepairLoss {
+        *self = Self {
+            found: ManifestFound::Lost,
+            ..Self::default()
+        };
+        loss("MANIFEST", 0, "all of it: it is that of another database")
     }
 
     /// The manifest is whole, and others contradict it: its end was cut off.

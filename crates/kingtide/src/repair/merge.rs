@@ -13,12 +13,12 @@ use std::{
 use kingtide_base::{
     EntryKind, FileId, Fragments, KeyOrder, RangeTombstone, SeqNo, StorageError, ValuePointer,
 };
-use kingtide_env::File;
 use kingtide_table::{
     ScannedEntries, ScannedEntry, ScannedTable, ScannedValue, klog_name, scan_value, vlog_name,
 };
 
 use super::{
+    foreign::{FoundFile, value_file},
     report::{RepairLoss, RepairedFamily},
     source::Source,
     survey::Plan,
@@ -43,7 +43,7 @@ pub(super) fn live_entries(
 ) -> Result<()> {
     let order = &plan.order;
     let ranges = ranges_of(plan);
-    let mut values = Values::new(source);
+    let mut values = Values::new(source, plan);
     let mut merge = Merge::new(source, plan);
     let mut last_key: Option<Vec<u8>> = None;
     while let Some(entry) = merge.next()? {
@@ -232,16 +232,18 @@ fn gone(name: &str) -> StorageError {
 /// Reads separated values, and remembers which are lost.
 pub(super) struct Values<'a> {
     source: &'a Source,
-    open: BTreeMap<FileId, Option<Arc<dyn File>>>,
+    plan: &'a Plan,
+    open: BTreeMap<FileId, FoundFile>,
     /// Lost values by file: how many, the first damage, and the first and the last key.
     lost: BTreeMap<FileId, (u64, String, Vec<u8>, Vec<u8>)>,
 }
 
 impl<'a> Values<'a> {
-    /// Of the database at `source`.
-    pub(super) fn new(source: &'a Source) -> Self {
+    /// Of the family of `plan` in the database at `source`.
+    pub(super) fn new(source: &'a Source, plan: &'a Plan) -> Self {
         Self {
             source,
+            plan,
             open: BTreeMap::new(),
             lost: BTreeMap::new(),
         }
@@ -260,14 +262,14 @@ impl<'a> Values<'a> {
         let file = match self.open.get(&pointer.file) {
             Some(file) => file.clone(),
             None => {
-                let file = self.source.vlog.read(&name)?;
+                let file = value_file(self.source, self.plan, (pointer.file, &name))?;
                 self.open.insert(pointer.file, file.clone());
                 file
             }
         };
         let what = match file {
-            None => "the value file is missing".to_owned(),
-            Some(file) => {
+            Err(what) => what.to_owned(),
+            Ok(file) => {
                 let path = self.source.vlog.path(&name);
                 match scan_value(&*file, &path, pointer, (order, key)) {
                     Ok(value) => return Ok(Some(value)),

@@ -11,8 +11,11 @@
 //! newest version is lost, the key is lost: an older value would look as if it were the newest. When a block of a table
 //! is lost, nobody knows which versions it held, and older ones may come to light; the report tells the range of keys.
 //!
+//! Whole files of another database are left out ([`foreign`]).
+//!
 //! It does not keep sequence numbers, snapshots, or what reads a prepared transaction had locked.
 
+mod foreign;
 mod log;
 mod manifest;
 mod merge;
@@ -209,7 +212,7 @@ fn load_spilled(
         let (EntryKind::PutSpilled, Some(plan), Some(pointer)) = (op.kind, plan, pointer) else {
             continue;
         };
-        let mut values = Values::new(source);
+        let mut values = Values::new(source, plan);
         if let Some(value) = values.read(&pointer, (&plan.order, &op.key))? {
             (op.kind, op.value) = (EntryKind::Put, value);
         }

@@ -10,6 +10,7 @@ use kingtide_format::TableMeta;
 use kingtide_table::{ScannedTable, klog_name, parse_klog_name, parse_vlog_name};
 
 use super::{
+    foreign,
     log::LogEntry,
     manifest::{Draft, FamilyDraft},
     report::{ManifestFound, RepairLoss, RepairReport},
@@ -28,6 +29,8 @@ const ORDER_DEFAULT: &str = "memcmp";
 pub(super) struct Survey {
     pub(super) draft: Draft,
     tables: BTreeMap<FileId, Arc<ScannedTable>>,
+    /// Files that are whole enough to tell that they are not the ones which the manifest names.
+    foreign: BTreeSet<FileId>,
 }
 
 /// What will be done for one family.
@@ -43,6 +46,8 @@ pub(super) struct Plan {
     pub(super) tables: Vec<(FileId, Arc<ScannedTable>)>,
     /// What the log has for it.
     pub(super) log: Vec<LogEntry>,
+    /// The footer checksums of value files, as far as the manifest tells them.
+    pub(super) value_footers: Arc<BTreeMap<FileId, u64>>,
 }
 
 impl Survey {
@@ -58,6 +63,9 @@ impl Survey {
     ) -> Result<Self> {
         let (mut draft, loss) = Draft::read(source)?;
         report.losses.extend(loss);
+        if foreign::is_manifest(source, &draft)? {
+            report.losses.push(draft.disown());
+        }
         let is_whole = draft.found == ManifestFound::Whole;
         if is_whole && (is_cut || leftovers_contradict(source, &draft)?) {
             report.losses.push(draft.distrust());
@@ -66,6 +74,7 @@ impl Survey {
         let mut survey = Self {
             draft,
             tables: BTreeMap::new(),
+            foreign: BTreeSet::new(),
         };
         survey.scan(source, report, progress)?;
         survey.attribute(report);
@@ -80,20 +89,19 @@ impl Survey {
         report: &mut RepairReport,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<()> {
-        let named: BTreeSet<FileId> = self
-            .draft
-            .families
-            .values()
-            .flat_map(|family| family.tables.keys().copied())
+        let families = self.draft.families.values();
+        let named: BTreeMap<FileId, u64> = families
+            .flat_map(|family| family.tables.values())
+            .map(|meta| (meta.file, meta.footer_checksum))
             .collect();
-        let mut wanted = named.clone();
+        let mut wanted: BTreeSet<FileId> = named.keys().copied().collect();
         for (name, _) in &source.klog.files {
             let Some(file) = parse_klog_name(name) else {
                 continue;
             };
             if self.draft.found != ManifestFound::Whole {
                 wanted.insert(file);
-            } else if !named.contains(&file) {
+            } else if !named.contains_key(&file) {
                 report.leftovers.push(source.klog.path(name));
             }
         }
@@ -107,7 +115,16 @@ impl Survey {
                 continue;
             };
             let table = ScannedTable::scan(&*file, path, file_id)?;
-            self.tables.insert(file_id, Arc::new(table));
+            let recorded = named.get(&file_id).copied();
+            if recorded.is_some()
+                && table
+                    .footer_checksum
+                    .is_some_and(|sum| Some(sum) != recorded)
+            {
+                self.foreign.insert(file_id);
+            } else {
+                self.tables.insert(file_id, Arc::new(table));
+            }
             report.tables += 1;
             let bytes = source.klog.files.iter().find(|(found, _)| *found == name);
             bytes_done += bytes.map_or(0, |(_, bytes)| *bytes);
@@ -198,7 +215,11 @@ impl Survey {
                 });
             };
             let Some(table) = self.tables.get(&file) else {
-                let what = format!("the file is missing, with {} entries", meta.entries);
+                let how = match self.foreign.contains(&file) {
+                    true => "not the one that the manifest names, but of another database or time",
+                    false => "missing",
+                };
+                let what = format!("the file is {how}, with {} entries", meta.entries);
                 lose(0, meta.file_bytes, what, Some(ends_of(meta)));
                 continue;
             };
@@ -233,6 +254,7 @@ impl Survey {
     ) -> Result<Vec<Plan>> {
         let mut names = BTreeSet::new();
         let mut plans = Vec::new();
+        let value_footers = Arc::new(self.draft.value_footers.clone());
         // The family of the newest table gets a name that two families had one after the other.
         let mut drafts: Vec<_> = self.draft.families.iter().collect();
         drafts.sort_by_key(|(_, family)| std::cmp::Reverse(family.tables.keys().max().copied()));
@@ -273,6 +295,7 @@ impl Survey {
                 are_settings_lost: family.options.is_none(),
                 flushed_through: family.flushed_through,
                 tables,
+                value_footers: Arc::clone(&value_footers),
                 ..Plan::new(*id, family.options.clone(), order_name, comparators)?
             });
         }
@@ -326,6 +349,7 @@ impl Plan {
             flushed_through: SeqNo::ZERO,
             tables: Vec::new(),
             log: Vec::new(),
+            value_footers: Arc::default(),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Replay: walks the log from its start, hands out whole records in commit order and finds out how the log ends.
 //!
-//! 1. The segments that count are those whose life is at or above the start's. They must follow one another: lives
-//!    without a gap, each base where the segment before ends.
+//! 1. The segments that count are those whose life is at or above the start's. They must be of this database, and follow
+//!    one another: lives without a gap, each base where the segment before ends.
 //! 2. Frames are read until one is invalid. If the next segment begins exactly there, reading goes on in it.
 //! 3. Otherwise the log ends there, at P. That is what a crash leaves, unless something *behind* P proves that P was
 //!    durable: any valid frame behind it, in this segment or a later one, or the manifest, with a durable mark above P.
@@ -9,7 +9,7 @@
 //! 4. A record in parts counts only when its last part is there.
 
 use kingtide_base::{
-    Lsn, SegmentId, SeqNo, StorageError, StorageResult,
+    DatabaseId, Lsn, SegmentId, SeqNo, StorageError, StorageResult,
     planted::{self, Bug},
 };
 use kingtide_env::{Directory, OpenMode};
@@ -29,6 +29,8 @@ pub(crate) struct LogStart {
     pub(crate) position: Lsn,
     /// How far the manifest knows the log to be durable.
     pub(crate) durable: Lsn,
+    /// The database that segments from the start on must be of; with `None` they may be of any.
+    pub(crate) database: Option<DatabaseId>,
 }
 
 /// Where the log ends.
@@ -114,6 +116,7 @@ fn find_segments(
         if let Some(header) = read_header(directory, &entry.name)? {
             next_segment = next_segment.max(header.segment.next());
             if header.segment >= start.segment {
+                check_database(&entry.name, start.database, header.database)?;
                 segments.push(Found {
                     name: entry.name,
                     header,
@@ -123,6 +126,20 @@ fn find_segments(
     }
     segments.sort_by_key(|segment| segment.header.segment);
     Ok((segments, next_segment, next_slot))
+}
+
+/// A segment that counts is of the database that the manifest is of.
+fn check_database(
+    name: &str,
+    expected: Option<DatabaseId>,
+    found: Option<DatabaseId>,
+) -> StorageResult<()> {
+    let Some(expected) = expected.filter(|expected| found != Some(*expected)) else {
+        return Ok(());
+    };
+    let found = found.map_or("none".to_owned(), |found| found.to_string());
+    let what = format!("the segment is of database {found}, and the manifest of {expected}");
+    Err(StorageError::malformed(format!("wal/{name}"), 0, what))
 }
 
 /// The header of a segment file: its first copy, or the second when the first is damaged; `None` when the file never

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use kingtide_base::{Lsn, SegmentId, StorageError, StorageResult, limits};
+use kingtide_base::{DatabaseId, Lsn, SegmentId, StorageError, StorageResult, limits};
 use kingtide_env::{Directory, Env, File, OpenMode};
 use kingtide_format::{SEGMENT_FRAMES_OFFSET, SEGMENT_HEADER_COPY_OFFSET, SegmentHeader};
 
@@ -133,15 +133,20 @@ impl Blank {
         }
     }
 
-    /// Begins the next life: writes both copies of the header. The frames of the former life no longer validate.
+    /// Begins the next life in the log of `database`: writes both copies of the header. The frames of the former life no longer validate.
     ///
     /// # Errors
     /// When the write is refused.
-    pub(super) fn begin(self, id: SegmentId, base: Lsn, boot_id: u128) -> StorageResult<Segment> {
+    pub(super) fn begin(
+        self,
+        id: SegmentId,
+        base: Lsn,
+        database: DatabaseId,
+    ) -> StorageResult<Segment> {
         let header = SegmentHeader {
             segment: id,
             salt: self.salt,
-            boot_id,
+            database: Some(database),
             base,
             bytes: self.bytes,
         };

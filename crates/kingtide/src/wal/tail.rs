@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, io, sync::Arc};
 
 use kingtide_base::{
-    Lsn, SegmentId, SeqNo, StorageError, StorageResult, limits,
+    DatabaseId, Lsn, SegmentId, SeqNo, StorageError, StorageResult, limits,
     planted::{self, Bug},
 };
 use kingtide_env::{Env, File};
@@ -37,7 +37,7 @@ pub(crate) struct Tail {
     /// Segments before `current` that no sync has covered yet.
     unsynced: UnsyncedSegments,
     blanks: VecDeque<Blank>,
-    boot_id: u128,
+    database: DatabaseId,
     /// The end of the window prepared last, in the current segment.
     window_end: u64,
     /// Bytes of frames appended in this opening.
@@ -47,7 +47,7 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// Begins the log of this opening in `blank`, as life `id`, at position `base`.
+    /// Begins the log of this opening of `database` in `blank`, as life `id`, at position `base`.
     ///
     /// # Errors
     /// When the header cannot be written.
@@ -55,16 +55,16 @@ impl Tail {
         blank: Blank,
         id: SegmentId,
         base: Lsn,
-        boot_id: u128,
+        database: DatabaseId,
     ) -> StorageResult<Self> {
-        let current = Arc::new(blank.begin(id, base, boot_id)?);
+        let current = Arc::new(blank.begin(id, base, database)?);
         Ok(Self {
             current,
             offset: SEGMENT_FRAMES_OFFSET,
             retained: VecDeque::with_capacity(SEGMENTS_RESERVED),
             unsynced: Vec::with_capacity(SEGMENTS_RESERVED),
             blanks: VecDeque::with_capacity(SEGMENTS_RESERVED),
-            boot_id,
+            database,
             window_end: 0,
             bytes_written: 0,
             has_windows: true,
@@ -87,7 +87,7 @@ impl Tail {
             retained: VecDeque::new(),
             unsynced: Vec::new(),
             blanks: VecDeque::new(),
-            boot_id: 0,
+            database: DatabaseId(0),
             window_end: u64::MAX,
             bytes_written: 0,
             has_windows: false,
@@ -225,7 +225,7 @@ impl Tail {
                 "the log ran out of secured segments",
             )
         })?;
-        let next = Arc::new(blank.begin(self.current.id.next(), self.position(), self.boot_id)?);
+        let next = Arc::new(blank.begin(self.current.id.next(), self.position(), self.database)?);
         let full = std::mem::replace(&mut self.current, next);
         self.unsynced.push(Arc::clone(&full));
         self.retained.push_back(full);

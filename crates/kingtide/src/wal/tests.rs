@@ -2,12 +2,13 @@
 
 use std::{path::Path, sync::Arc};
 
-use kingtide_base::{Lsn, SegmentId, SeqNo, StorageError, StorageResult, limits};
+use kingtide_base::{DatabaseId, Lsn, SegmentId, SeqNo, StorageError, StorageResult, limits};
 use kingtide_env::{CrashImage, Directory, Env, MemoryEnv, OpenMode, PosixEnv};
 use kingtide_testkit::Random;
 
 use super::*;
 
+const DATABASE: DatabaseId = DatabaseId(1);
 const DIRECTORY: &str = "/db/wal";
 const IMAGES: [CrashImage; 4] = [
     CrashImage::NothingUnsynced,
@@ -58,7 +59,8 @@ impl Log {
     pub(super) fn begin(directory: Arc<dyn Directory>) -> Self {
         let random = MemoryEnv::new(77);
         let blank = Blank::create(&random, directory.as_ref(), 1, 0, false).expect("there is room");
-        let tail = Tail::begin(blank, SegmentId(1), Lsn(0), 1).expect("the header is written");
+        let tail =
+            Tail::begin(blank, SegmentId(1), Lsn(0), DATABASE).expect("the header is written");
         Self {
             random,
             directory,
@@ -141,6 +143,7 @@ impl Log {
             segment: SegmentId(1),
             position: Lsn(0),
             durable: Lsn(0),
+            database: Some(DATABASE),
         }
     }
 
@@ -154,6 +157,7 @@ impl Log {
             segment,
             position,
             durable: Lsn(0),
+            database: Some(DATABASE),
         }
     }
 
@@ -489,6 +493,31 @@ fn files_without_a_header_are_passed_over() {
     }
     let (count, end) = log.expect_from(&directory(&env), log.start(), 0);
     assert_eq!((count, end.next_slot), (1, 10));
+}
+
+/// Goal: a segment of another database is no part of this one's log, and is told if it would count. Method: replay for
+/// another database, from the segment and from behind it, and for none.
+#[test]
+fn a_segment_of_another_database_is_damage() {
+    let (env, mut log) = Log::in_memory();
+    log.append(marked(0, 100));
+    let place = directory(&env);
+    let read = |start: LogStart| read_log(place.as_ref(), start, &mut Replayed::default());
+    let other = LogStart {
+        database: Some(DatabaseId(2)),
+        ..log.start()
+    };
+    assert!(matches!(read(other), Err(StorageError::Corruption(_))));
+    let behind = LogStart {
+        segment: SegmentId(2),
+        ..other
+    };
+    assert!(read(behind).is_ok(), "what does not count is not judged");
+    let unknown = LogStart {
+        database: None,
+        ..other
+    };
+    assert_eq!(read(unknown).expect("whole").sequence, SeqNo(1));
 }
 
 /// Goal: a blank that cannot be secured leaves nothing behind. Method: a full disk.

@@ -89,7 +89,10 @@ fn a_flipped_byte_costs_a_block_at_most() {
         assert_eq!(
             table.properties.is_some() || is_data,
             is_data || is_footer || {
-                let properties = read_footer(&bytes, file).expect("whole").properties_offset;
+                let properties = read_footer(&bytes, file)
+                    .expect("whole")
+                    .0
+                    .properties_offset;
                 offset < properties
             }
         );

@@ -179,7 +179,7 @@ fn newer_versions_are_refused_as_such() {
     let mut meta = world.build(FileId(3), &settings(CodecId::Lz4), &small_entries());
     let mut bytes = world.env.read_file(World::path(meta.file)).expect("there");
     let tail = bytes.len() - 24;
-    bytes[tail + 8] = 4;
+    bytes[tail + 8] = 5;
     let footer_offset = bytes.len() - KLOG_FOOTER_BYTES;
     let mut covered = bytes[footer_offset..tail].to_vec();
     covered.extend_from_slice(&bytes[tail + 8..]);
@@ -194,12 +194,12 @@ fn newer_versions_are_refused_as_such() {
     assert!(matches!(
         answer,
         Err(StorageError::NewerVersion {
-            found: 4,
-            supported: 3,
+            found: 5,
+            supported: 4,
             ..
         })
     ));
-    assert_eq!(KlogFooter::TAIL.version, 3);
+    assert_eq!(KlogFooter::TAIL.version, 4);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod cache;
 mod damage;
 mod fences;
 mod golden;
+mod identity;
 mod long_value;
 pub(crate) mod model;
 mod ranges;

@@ -1,6 +1,6 @@
 use std::{fmt::Debug, path::Path};
 
-use kingtide_base::{FamilyId, FileId, SegmentId, checksum};
+use kingtide_base::{DatabaseId, FamilyId, FileId, SegmentId, checksum};
 use kingtide_env::{CrashImage, Fault, FaultyEnv, MemoryEnv, Operation, ReadRule, Rule, Times};
 use kingtide_format::{OldestTombstone, TableMeta, dump_manifest};
 
@@ -402,6 +402,30 @@ fn an_older_manifest_is_reported() {
     assert_eq!((corruption.expected, corruption.found), (2, 1));
 }
 
+/// Goal: a manifest of another database is refused, even when it is longer. Method: its file in the place of this one's,
+/// with this one's witness and without.
+#[test]
+fn a_manifest_of_another_database_is_reported() {
+    let of_database = |id: u128| {
+        let env = MemoryEnv::new(5);
+        let mut manifest = create(&env, first_state()).expect("memory");
+        let identity = Edit::Identity(DatabaseId(id));
+        manifest.append(&[identity]).expect("memory");
+        (env, manifest)
+    };
+    let (env, manifest) = of_database(1);
+    let (other_env, mut other) = of_database(2);
+    other.append(&batch(1)).expect("memory");
+    let path = current_path(&env);
+    let foreign = other_env.read_file(&path).expect("of the same name");
+    env.write_file(&path, &foreign).expect("memory");
+    fault_of(read_state(&env));
+    fault_of(open(&env));
+    lose_witness(&env);
+    assert_eq!(&read_state(&env).expect("whole"), other.state());
+    assert_ne!(manifest.state().identity(), other.state().identity());
+}
+
 /// Goal: a damaged witness, and one that cannot be written, cost nothing. Method: every byte; every call of it fails.
 #[test]
 fn a_witness_that_fails_costs_nothing() {
@@ -498,7 +522,7 @@ fn a_manifest_under_another_name_or_of_a_newer_version_is_refused() {
         .expect("memory");
     let corruption = fault_of(read_state(&env));
     assert_eq!((corruption.expected, corruption.found), (5, 1));
-    bytes[4] = 2;
+    bytes[4] = 3;
     let sum = checksum(&bytes[..56], 0);
     bytes[56..64].copy_from_slice(&sum.to_le_bytes());
     env.write_file(format!("{DIRECTORY_PATH}/MANIFEST-000006"), &bytes)
@@ -509,7 +533,7 @@ fn a_manifest_under_another_name_or_of_a_newer_version_is_refused() {
             found,
             supported,
         }) => {
-            assert_eq!((&*file, found, supported), ("MANIFEST-000006", 2, 1));
+            assert_eq!((&*file, found, supported), ("MANIFEST-000006", 3, 2));
         }
         other => panic!("not refused as newer: {other:?}"),
     }

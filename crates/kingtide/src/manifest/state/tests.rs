@@ -90,6 +90,7 @@ fn two_families() -> ManifestState {
         },
         log_start(2, 9, 4096),
         Edit::LogDurable(Lsn(8192)),
+        Edit::Identity(DatabaseId(77)),
         Edit::NextFileId(FileId(20)),
         Edit::NextFamilyId(FamilyId(6)),
     ])
@@ -124,6 +125,17 @@ fn a_state_answers_what_was_put_into_it() {
         position: Lsn(4096),
     };
     assert_eq!(state.log_start(), start);
+    assert_eq!(state.identity(), Some(DatabaseId(77)));
+}
+
+#[test]
+fn a_database_never_becomes_another_one() {
+    let mut state = two_families();
+    let before = state.clone();
+    assert_eq!(state.apply(&Edit::Identity(DatabaseId(77))), Ok(()));
+    let fault = state.apply(&Edit::Identity(DatabaseId(78)));
+    assert_eq!(fault, Err(StateFault::IdentityPresent(DatabaseId(77))));
+    assert_eq!(state, before);
 }
 
 #[test]

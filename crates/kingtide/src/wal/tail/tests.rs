@@ -13,6 +13,7 @@ fn from(segment: SegmentId) -> LogStart {
         segment,
         position: Lsn(0),
         durable: Lsn(0),
+        database: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, io, path::Path};
 
-use kingtide_base::{EntryKind, SegmentId};
+use kingtide_base::{DatabaseId, EntryKind, SegmentId};
 use kingtide_env::{CrashImage, FaultyEnv, MemoryEnv, Operation, Rule, Times};
 use kingtide_format::Op;
 
@@ -211,7 +211,8 @@ fn pipeline() -> (Pipeline, Arc<Family>) {
         .open_directory(Path::new("/wal"), true)
         .expect("it can be made");
     let blank = Blank::create(&env, log_directory.as_ref(), 1, 0, false).expect("there is room");
-    let tail = Tail::begin(blank, SegmentId(1), Lsn(0), 1).expect("the header is written");
+    let tail =
+        Tail::begin(blank, SegmentId(1), Lsn(0), DatabaseId(1)).expect("the header is written");
     let pipeline = Pipeline::new(PipelineParts {
         env: Arc::new(env),
         log_directory,

@@ -1,6 +1,6 @@
 use std::{collections::BTreeMap, path::Path};
 
-use kingtide_base::{Comparator, FamilyId, KeyOrder, SegmentId};
+use kingtide_base::{Comparator, DatabaseId, FamilyId, KeyOrder, SegmentId};
 use kingtide_env::{Env, MemoryEnv};
 use kingtide_format::RecordReader;
 use kingtide_testkit::Random;
@@ -170,7 +170,8 @@ fn log_and_replay(writes: &mut WriteSet, replay: &mut Sections) {
         .open_directory(Path::new("/wal"), true)
         .expect("it can be made");
     let blank = Blank::create(&env, directory.as_ref(), 1, 0, false).expect("there is room");
-    let mut tail = Tail::begin(blank, SegmentId(1), Lsn(0), 1).expect("the header is written");
+    let mut tail =
+        Tail::begin(blank, SegmentId(1), Lsn(0), DatabaseId(1)).expect("the header is written");
     assert!(tail.has_room(writes.frames()));
     writes
         .append_to(&mut tail, SeqNo(1), Lsn(0))
@@ -179,6 +180,7 @@ fn log_and_replay(writes: &mut WriteSet, replay: &mut Sections) {
         segment: SegmentId(1),
         position: Lsn(0),
         durable: Lsn(0),
+        database: None,
     };
     let end = read_log(directory.as_ref(), start, replay).expect("not damaged");
     assert_eq!(end.position, tail.position());
