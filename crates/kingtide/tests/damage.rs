@@ -2,6 +2,7 @@
 
 use kingtide_testkit::damage::{self, Flip, Specimen, matrix::Matrix};
 
+// Promise: 5.
 #[test]
 fn a_damaged_byte_is_an_error_or_harmless() {
     let specimen = Specimen::build().unwrap_or_else(|violation| panic!("{violation}"));
@@ -18,6 +19,7 @@ fn a_damaged_byte_is_an_error_or_harmless() {
     }
 }
 
+// Promise: 5.
 #[test]
 fn verify_finds_every_damaged_table_and_value_file() {
     let specimen = Specimen::build().unwrap_or_else(|violation| panic!("{violation}"));
@@ -32,6 +34,7 @@ fn verify_finds_every_damaged_table_and_value_file() {
     }
 }
 
+// Promise: 5.
 #[test]
 fn a_file_cut_short_is_an_error_or_harmless() {
     let specimen = Specimen::build().unwrap_or_else(|violation| panic!("{violation}"));
