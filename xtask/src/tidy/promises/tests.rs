@@ -35,7 +35,10 @@ fn a_table_that_was_written_is_right_and_names_the_tests() {
         page.contains("| 1 | ") && page.contains("| `all` |"),
         "{page}"
     );
-    assert!(!page.contains("another") && !page.contains("STALE"), "{page}");
+    assert!(
+        !page.contains("another") && !page.contains("STALE"),
+        "{page}"
+    );
 }
 
 #[test]
