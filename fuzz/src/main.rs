@@ -1,4 +1,6 @@
-//! One program for all targets: `KINGTIDE_FUZZ_TARGET` names the one to run. Arguments are libFuzzer's.
+//! One program for all targets: `KINGTIDE_FUZZ_TARGET` names the one to run. Arguments are libFuzzer's. The inputs to begin
+//! with that a target brings along are written to the folder `KINGTIDE_FUZZ_SEEDS`, if that is set, before anything is run:
+//! one of the folders that libFuzzer is told to read.
 //!
 //! The target that calls through the C interface is not among those of the testkit, which is free of unsafe code: it
 //! lives with the C library's tests, which run it as well.
@@ -52,4 +54,19 @@ fn chosen() -> &'static Target {
     })
 }
 
-fuzz_target!(|bytes: &[u8]| (chosen().run)(bytes));
+/// Writes the target's own inputs, for libFuzzer to read.
+fn write_seeds() {
+    let target = chosen();
+    let Some(folder) = std::env::var_os("KINGTIDE_FUZZ_SEEDS") else {
+        return;
+    };
+    for (number, seed) in (target.seeds)().iter().enumerate() {
+        let path = Path::new(&folder).join(format!("seed-{number}"));
+        std::fs::write(path, seed).expect("the folder of seeds can be written to");
+    }
+}
+
+fuzz_target!(
+    init: write_seeds(),
+    |bytes: &[u8]| (chosen().run)(bytes)
+);

@@ -5,8 +5,10 @@
 //! | `tidy` | checks the rules of the tree that neither the compiler nor clippy knows; see [`tidy`] |
 //! | `bless` | lowers the numbers in `xtask/ratchet.txt` to what is true now; never raises one |
 //! | `bless goldens` | writes the golden files of the durable formats again from what the code encodes now |
+//! | `promises` | writes the table of promises and their tests from the marks of the tests |
 //! | `capi-check` | the C programs at full length, plainly and under the address sanitizer and valgrind |
-//! | `sanitize`, `shuttle` | tests under sanitizers and Miri, and schedules of the whole engine; see [`sanitize`] |
+//! | `sanitize` | tests under sanitizers and Miri; see [`sanitize`] |
+//! | `shuttle` | random schedules of the whole engine; see [`shuttle`] |
 //! | `mutants` | mutation testing: `crates/mutants` |
 //! | `coverage` | the share of lines that tests run in the log, the manifest, transactions and merges; see [`coverage`] |
 //! | `install` | builds and installs the C library and the command; see [`install`] |
@@ -20,6 +22,7 @@ mod capi;
 mod coverage;
 mod install;
 mod sanitize;
+mod shuttle;
 mod tidy;
 
 use std::{
@@ -34,6 +37,7 @@ const USAGE: &str = "usage: cargo xtask <chore>
   tidy [DIR]      check the rules of the tree (of this repository, or of the one at DIR)
   bless           lower the numbers of xtask/ratchet.txt to what is true now
   bless goldens   rewrite the golden files of the durable formats
+  promises        write the table of promises in docs/testing.md from the marks of the tests
   capi-check      run the C programs at full length, also under sanitizer and valgrind
   coverage        print the line coverage of log, manifest, transactions and merges
   ci              run .ci/run, all that a change must pass
@@ -58,18 +62,19 @@ fn main() -> ExitCode {
                 .args(["-p", "kingtide-table"])
                 .env("KINGTIDE_BLESS", "1"),
         ),
+        ["promises"] => run_promises(),
         ["capi-check"] => capi::check(&root()),
         ["sanitize", tool] => sanitize::run(&root(), tool),
-        ["shuttle", arguments @ ..] => sanitize::shuttle(&root(), arguments),
+        ["shuttle", arguments @ ..] => shuttle::run(&root(), arguments),
         ["mutants", arguments @ ..] => sanitize::mutants(&root(), arguments),
         ["coverage"] => coverage::check(&root()),
         ["install", arguments @ ..] => install::run(&root(), arguments),
         ["ci"] => run_child(&mut Command::new(root().join(".ci/run"))),
         ["help" | "--help" | "-h"] => {
-            print!("{USAGE}{}{}", sanitize::USAGE, install::USAGE);
+            print!("{}", usage());
             Ok(true)
         }
-        _ => Err(format!("{USAGE}{}{}", sanitize::USAGE, install::USAGE)),
+        _ => Err(usage()),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -79,6 +84,11 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+fn usage() -> String {
+    let chores = [USAGE, sanitize::USAGE, shuttle::USAGE, install::USAGE];
+    chores.concat()
 }
 
 /// The root of the repository.
@@ -111,6 +121,14 @@ fn run_bless() -> Result<bool, String> {
     let blessed = tidy::bless(&tree)?;
     std::fs::write(root().join(RATCHET_PATH), blessed)
         .map_err(|error| format!("cannot write {RATCHET_PATH}: {error}"))?;
+    Ok(true)
+}
+
+fn run_promises() -> Result<bool, String> {
+    let root = root();
+    let (path, page) = tidy::promises(&load(&root)?)?;
+    std::fs::write(root.join(path), page)
+        .map_err(|error| format!("cannot write {path}: {error}"))?;
     Ok(true)
 }
 

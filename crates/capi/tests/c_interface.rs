@@ -167,6 +167,7 @@ fn databases_and_families() {
     check_program("families.c");
 }
 
+// Promise: input.
 #[test]
 fn misuse_is_answered_with_an_error() {
     check_program("misuse.c");

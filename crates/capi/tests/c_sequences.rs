@@ -43,6 +43,7 @@ fn draw(state: &mut u64) -> u64 {
     word ^ (word >> 31)
 }
 
+// Promise: input.
 #[test]
 fn every_committed_sequence_of_calls_answers_as_the_model() {
     for input in sequences::seeds().iter().chain(&committed()) {
@@ -50,6 +51,7 @@ fn every_committed_sequence_of_calls_answers_as_the_model() {
     }
 }
 
+// Promise: input.
 #[test]
 fn sequences_of_calls_that_follow_from_a_seed_answer_as_the_model() {
     for seed in 0..MUTATIONS {

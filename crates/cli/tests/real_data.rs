@@ -4,6 +4,7 @@ use std::{fs, path::Path};
 
 use kingtide_testkit::real_data::{self, RealData};
 
+// Promise: 3.
 #[test]
 fn an_import_that_is_killed_keeps_what_it_acknowledged() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");

@@ -88,6 +88,7 @@ fn values_of_all_sizes_come_back_from_memory_table_and_value_file() {
     fixture.db.close().unwrap();
 }
 
+// Promise: snapshot.
 #[test]
 fn snapshots_and_transactions_keep_their_view() {
     let fixture = Fixture::new();
@@ -122,6 +123,7 @@ fn snapshots_and_transactions_keep_their_view() {
     db.close().unwrap();
 }
 
+// Promise: own-writes.
 #[test]
 fn a_transaction_sees_its_own_writes_and_commits_them_together() {
     let fixture = Fixture::new();
@@ -213,6 +215,7 @@ fn families_are_created_renamed_cloned_and_dropped() {
     fixture.db.close().unwrap();
 }
 
+// Promise: expiry.
 #[test]
 fn expired_entries_hide_older_ones() {
     let fixture = Fixture::new();
@@ -290,6 +293,7 @@ fn idle_tables_stay_open_up_to_the_limit() {
     }
 }
 
+// Promise: own-writes.
 #[test]
 fn every_way_to_read_sees_own_writes() {
     let fixture = Fixture::new();

@@ -46,6 +46,7 @@ fn refused<T>(answer: Result<T>, kind: ErrorKind) {
     }
 }
 
+// Promise: limits.
 #[test]
 fn keys_and_values_have_limits() {
     let (db, family) = with_family();
@@ -96,6 +97,7 @@ fn reads_of_impossible_keys_find_nothing_or_say_why() {
     db.close().unwrap();
 }
 
+// Promise: limits.
 #[test]
 fn names_of_families_are_checked() {
     let (db, _family) = with_family();
@@ -138,6 +140,7 @@ fn names_of_families_are_checked() {
     db.close().unwrap();
 }
 
+// Promise: limits.
 #[test]
 fn settings_of_families_are_checked() {
     let (db, _family) = with_family();
@@ -231,6 +234,7 @@ fn missing_directories_and_files_in_their_place_are_told_apart() {
         .unwrap();
 }
 
+// Promise: 9.
 #[test]
 fn a_directory_is_opened_once() {
     let directory = tempfile::tempdir().unwrap();
@@ -282,6 +286,7 @@ fn files_of_others_are_left_alone() {
     }
 }
 
+// Promise: 5, input.
 #[test]
 fn foreign_bytes_in_any_file_are_errors() {
     let specimen = Specimen::build().unwrap();
@@ -420,6 +425,7 @@ fn a_finished_transaction_takes_nothing_more() {
     db.close().unwrap();
 }
 
+// Promise: input.
 #[test]
 fn handles_end_with_their_family_and_their_database() {
     let (db, family) = with_family();
@@ -461,6 +467,7 @@ fn handles_end_with_their_family_and_their_database() {
     refused(open_transaction.commit(), ErrorKind::Closed);
 }
 
+// Promise: 5.
 #[test]
 fn reads_that_fail_say_so_and_do_not_find_nothing() {
     let env = MemoryEnv::new(4);
@@ -497,6 +504,7 @@ fn reads_that_fail_say_so_and_do_not_find_nothing() {
     let _ = db.close();
 }
 
+// Promise: conflict.
 #[test]
 fn a_conflict_leaves_nothing_and_can_be_tried_again() {
     let (db, family) = with_family();

@@ -467,6 +467,7 @@ fn recovered(env: &MemoryEnv) -> Content {
 
 /// Goal: after a power cut anywhere, what is there is a prefix of the order, loads as a whole; a load that was answered
 /// is there. Method: cuts at every call, four images.
+// Promise: 1, 2.
 #[test]
 fn a_power_cut_leaves_a_prefix_with_whole_loads() {
     let env = MemoryEnv::new(1);

@@ -2,6 +2,7 @@
 
 use kingtide_testkit::call_sites::{self, Sites};
 
+// Promise: 8.
 #[test]
 fn what_calls_into_the_world_may_fail() {
     let sites = Sites::find().unwrap_or_else(|violation| panic!("{violation}"));

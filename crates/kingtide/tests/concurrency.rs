@@ -84,6 +84,7 @@ fn total(db: &Db, accounts: &ColumnFamily) -> u64 {
     sum
 }
 
+// Promise: snapshot.
 #[test]
 fn transfers_keep_the_sum_in_every_view() {
     let env = MemoryEnv::new(21);
@@ -119,6 +120,7 @@ fn transfers_keep_the_sum_in_every_view() {
     db.close().unwrap();
 }
 
+// Promise: levels.
 #[test]
 fn increments_are_never_lost() {
     let env = MemoryEnv::new(22);
@@ -151,6 +153,7 @@ fn increments_are_never_lost() {
 }
 
 /// An acknowledged commit is visible to everything that begins afterwards, in its own thread and others.
+// Promise: snapshot.
 #[test]
 fn acknowledged_commits_are_visible_at_once() {
     let env = MemoryEnv::new(23);

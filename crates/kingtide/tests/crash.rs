@@ -4,6 +4,7 @@ use kingtide_testkit::{runner, script};
 
 const CUTS: u64 = 40;
 
+// Promise: 1, 2, 7.
 #[test]
 fn the_history_recovers_from_cuts_at_any_call() {
     let calls = script::count_calls().unwrap_or_else(|violation| panic!("{violation}"));

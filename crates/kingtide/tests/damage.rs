@@ -5,6 +5,7 @@ use kingtide_testkit::damage::{
     matrix::{Harm, Matrix},
 };
 
+// Promise: 5.
 #[test]
 fn a_damaged_byte_is_an_error_or_harmless() {
     let specimen = Specimen::build().unwrap_or_else(|violation| panic!("{violation}"));
@@ -21,6 +22,7 @@ fn a_damaged_byte_is_an_error_or_harmless() {
     }
 }
 
+// Promise: 5.
 #[test]
 fn verify_finds_every_damaged_table_and_value_file() {
     let specimen = Specimen::build().unwrap_or_else(|violation| panic!("{violation}"));
@@ -35,6 +37,7 @@ fn verify_finds_every_damaged_table_and_value_file() {
     }
 }
 
+// Promise: 5.
 #[test]
 fn a_file_cut_short_is_an_error_or_harmless() {
     let specimen = Specimen::build().unwrap_or_else(|violation| panic!("{violation}"));
@@ -64,6 +67,7 @@ fn exchanged_stale_and_foreign_bytes_are_an_error_or_harmless() {
 
 /// Goal: no file of another database is taken for this one's. Method: two databases of the same history, with other values;
 /// each file of the one takes the place of the other's of the same name.
+// Promise: 5.
 #[test]
 fn files_of_another_database_are_recognized() {
     let matrix = Matrix::build().unwrap_or_else(|violation| panic!("{violation}"));

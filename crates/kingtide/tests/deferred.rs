@@ -278,6 +278,7 @@ fn a_reader_registers_in_memory() {
 
 /// Goal: a power cut anywhere between a deferring open and the end of the registration loses nothing. Method: cut after
 /// each call, every image, then an opening that knows the comparator.
+// Promise: 7.
 #[test]
 fn a_power_cut_while_deferring_loses_nothing() {
     let (base, expected) = base(4);
@@ -351,6 +352,7 @@ impl Comparator for Folding {
     }
 }
 
+// Promise: limits.
 #[test]
 fn names_and_orders_that_cannot_be_are_refused() {
     let (env, expected) = base(6);
@@ -394,6 +396,7 @@ fn a_prepared_transaction_needs_its_comparator_at_the_open() {
 
 /// Goal: damage in tables whose order is not known is found, by `verify` and by a backup. Method: a byte of each table and
 /// value file is changed.
+// Promise: 5.
 #[test]
 fn damage_is_found_without_the_order() {
     let (env, _) = base(8);

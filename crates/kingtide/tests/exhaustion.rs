@@ -106,6 +106,7 @@ impl Drop for Mounted {
 /// Goal: a device that is full refuses writes as such, loses nothing, and takes writes again once there is space, without
 /// anybody doing anything. Method: a file system of 64 MiB, most of it taken by something else, so that merges have room once
 /// that goes; writes until one is refused; the something goes; writes.
+// Promise: 8.
 #[test]
 fn a_small_file_system_fills_and_recovers() {
     let directory = tempfile::tempdir().expect("a temporary directory");

@@ -2,6 +2,7 @@
 
 use kingtide_testkit::{history, runner};
 
+// Promise: 1, 2, expiry.
 #[test]
 fn random_histories_agree_with_the_model() {
     let stuck = |numbers: &[u64]| panic!("stuck in seeds {numbers:?}");

@@ -546,6 +546,7 @@ fn renamed_dropped_and_closed_families() {
 }
 
 /// Method: the first sync fails while several commits wait for it. None of them is told of, and none hangs.
+// Promise: 4.
 #[test]
 fn a_commit_of_unknown_outcome_is_not_told_of() {
     let env = MemoryEnv::new(11);

@@ -238,6 +238,7 @@ enum Place {
 
 /// Goal: each read conflicts at exactly the levels at which it must, wherever the other's write lies. Method: the cases
 /// above, at each level, with a put and with a delete.
+// Promise: serializable.
 #[test]
 fn reads_conflict_at_the_levels_that_say_so() {
     for level in IsolationLevel::ALL {
@@ -297,6 +298,7 @@ fn reads_conflict_at_the_levels_that_say_so() {
 }
 
 /// Goal: the first committer of a key wins from repeatable read up; below, the last one.
+// Promise: levels.
 #[test]
 fn written_keys_conflict_from_repeatable_read_up() {
     for level in IsolationLevel::ALL {
@@ -316,6 +318,7 @@ fn written_keys_conflict_from_repeatable_read_up() {
 }
 
 /// Goal: who writes nothing never gets a conflict, whatever it read and whatever others wrote.
+// Promise: read-only.
 #[test]
 fn a_transaction_that_only_reads_never_conflicts() {
     for level in IsolationLevel::ALL {
@@ -337,6 +340,7 @@ fn a_transaction_that_only_reads_never_conflicts() {
 }
 
 /// Goal: a read for update without any write is checked too; below repeatable read against what it saw itself.
+// Promise: own-writes.
 #[test]
 fn reads_for_update_are_checked_without_writes() {
     for level in IsolationLevel::ALL {
@@ -364,6 +368,7 @@ fn reads_for_update_are_checked_without_writes() {
 }
 
 /// Goal: what was read for update stays so over a savepoint.
+// Promise: own-writes.
 #[test]
 fn savepoints_take_back_writes_and_no_reads() {
     let (db, family) = database();
@@ -437,6 +442,7 @@ fn savepoints_nest_move_and_are_released() {
 
 /// Goal: going back to a savepoint restores exactly the earlier own view, also when operations are many. Method: random
 /// puts, deletes, savepoints and returns against a map and a stack of its copies; reads by key and by iterator.
+// Promise: own-writes.
 #[test]
 fn savepoints_agree_with_a_stack_of_maps() {
     use std::collections::BTreeMap;
@@ -525,6 +531,7 @@ fn an_iterator_of_an_ended_transaction_tracks_nothing() {
 }
 
 /// Goal: an iterator that is open while its transaction commits counts, wherever it is used.
+// Promise: serializable.
 #[test]
 fn an_open_iterator_counts_at_the_commit() {
     let (db, family) = database();
@@ -546,6 +553,7 @@ fn an_open_iterator_counts_at_the_commit() {
 }
 
 /// Goal: after a conflict, a commit or a rollback a transaction begins again at a new view, with settings of choice.
+// Promise: conflict.
 #[test]
 fn a_transaction_can_be_reset_with_other_settings() {
     let (db, family) = database();
@@ -576,6 +584,7 @@ fn a_transaction_can_be_reset_with_other_settings() {
 }
 
 /// Goal: writes and remembered reads share one limit; what exceeds it is refused, and what is held stays usable.
+// Promise: exact.
 #[test]
 fn writes_and_reads_share_one_limit() {
     let options = Options {
@@ -640,6 +649,7 @@ fn writes_and_reads_share_one_limit() {
 }
 
 /// Goal: a million operations in one transaction, at the strictest level, with own reads and a savepoint.
+// Promise: exact.
 #[test]
 fn a_million_operations_fit_in_one_transaction() {
     let (db, family) = database();
@@ -727,6 +737,7 @@ fn another_thread_can_abort_a_transaction() {
 }
 
 /// Goal: work is done again after conflicts, at most so often as allowed, and not after other errors.
+// Promise: conflict.
 #[test]
 fn retry_repeats_after_conflicts_only() {
     let (db, family) = database();

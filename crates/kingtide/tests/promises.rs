@@ -89,6 +89,7 @@ fn faulty(env: &MemoryEnv) -> (FaultyEnv, Options) {
 
 /// Method: transactions over two families with sync off; one family is flushed, so its half is in a table whatever
 /// becomes of the log. After a power cut either both halves of a transaction are there or none.
+// Promise: 1.
 #[test]
 fn promise_1_a_transaction_is_there_as_a_whole_or_not_at_all() {
     let env = MemoryEnv::new(1);
@@ -122,6 +123,7 @@ fn promise_1_a_transaction_is_there_as_a_whole_or_not_at_all() {
 }
 
 /// Method: commits in changing modes, then power cuts with random images; what is there is a prefix.
+// Promise: 2.
 #[test]
 fn promise_2_no_survivor_depends_on_a_loss() {
     let env = MemoryEnv::new(2);
@@ -143,6 +145,7 @@ fn promise_2_no_survivor_depends_on_a_loss() {
     off(&env, &db);
 }
 
+// Promise: 3.
 #[test]
 fn promise_3_full_commits_survive_a_power_cut() {
     let env = MemoryEnv::new(3);
@@ -168,6 +171,7 @@ fn promise_3_full_commits_survive_a_power_cut() {
     off(&env, &db);
 }
 
+// Promise: 3.
 #[test]
 fn promise_3_synced_commits_survive_a_power_cut_in_every_mode() {
     for sync in [SyncMode::None, INTERVAL] {
@@ -187,6 +191,7 @@ fn promise_3_synced_commits_survive_a_power_cut_in_every_mode() {
     }
 }
 
+// Promise: 3.
 #[test]
 fn promise_3_every_acknowledged_commit_survives_a_kill() {
     for sync in [SyncMode::None, INTERVAL, SyncMode::Full] {
@@ -207,6 +212,7 @@ fn promise_3_every_acknowledged_commit_survives_a_kill() {
 /// Method: the sync of the log fails once under a commit in mode full. That commit says that its outcome is unknown,
 /// nothing more is written although later syncs would succeed, reads go on below it, and the next opening finds the
 /// commit wholly there or wholly absent.
+// Promise: 4.
 #[test]
 fn promise_4_a_failed_sync_is_final() {
     let env = MemoryEnv::new(6);
@@ -258,6 +264,7 @@ fn db_writes_again(db: &Db) {
 }
 
 /// When no commit waited for the failed sync, the next write and `sync_wal` tell.
+// Promise: 4.
 #[test]
 fn promise_4_a_failed_sync_in_the_background_is_told() {
     let env = MemoryEnv::new(7);
@@ -286,6 +293,7 @@ fn promise_4_a_failed_sync_in_the_background_is_told() {
 }
 
 /// Method: a share of the damage matrix that `proof corrupt` runs in full.
+// Promise: 5.
 #[test]
 fn promise_5_corruption_is_never_not_found() {
     let specimen = Specimen::build().unwrap();
@@ -328,6 +336,7 @@ fn position(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
 }
 
+// Promise: 6.
 #[test]
 fn promise_6_damage_below_the_durable_mark_is_reported() {
     let (env, path, bytes) = killed_with_log();
@@ -359,6 +368,7 @@ fn promise_6_damage_below_the_durable_mark_is_reported() {
 
 /// Method: the log is left alone until the database has written into it by itself; then the last commit, which no
 /// later commit speaks for, is damaged.
+// Promise: 6.
 #[test]
 fn promise_6_an_idle_log_witnesses_its_last_commit() {
     let env = MemoryEnv::new(15);
@@ -399,6 +409,7 @@ fn promise_6_an_idle_log_witnesses_its_last_commit() {
     assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
 }
 
+// Promise: 6.
 #[test]
 fn promise_6_a_torn_tail_is_a_normal_crash() {
     let (env, path, bytes) = killed_with_log();
@@ -414,6 +425,7 @@ fn promise_6_a_torn_tail_is_a_normal_crash() {
 
 /// Method: commits are lost by a power cut, the database goes on, and what was lost never comes back, in whatever
 /// state the disk is found later. And: cuts of a scripted history, each recovery cut as well.
+// Promise: 7.
 #[test]
 fn promise_7_recovery_is_itself_durable() {
     let env = MemoryEnv::new(9);
@@ -464,6 +476,7 @@ fn put_when_space_is_back(db: &Db, family: &ColumnFamily, key: &[u8], value: &[u
     panic!("writing does not go on although space is back");
 }
 
+// Promise: 8.
 #[test]
 fn promise_8_a_full_disk_loses_nothing_and_writing_goes_on() {
     let env = MemoryEnv::new(10);
@@ -506,6 +519,7 @@ fn promise_8_a_full_disk_loses_nothing_and_writing_goes_on() {
     off(&env, &db);
 }
 
+// Promise: 9.
 #[test]
 fn promise_9_close_loses_nothing_in_any_mode() {
     for sync in [SyncMode::None, INTERVAL, SyncMode::Full] {
@@ -524,6 +538,7 @@ fn promise_9_close_loses_nothing_in_any_mode() {
 }
 
 /// Tables cannot be written; the log is kept instead, and nothing is lost.
+// Promise: 9.
 #[test]
 fn promise_9_close_keeps_the_log_when_it_cannot_flush() {
     let env = MemoryEnv::new(12);
@@ -542,6 +557,7 @@ fn promise_9_close_keeps_the_log_when_it_cannot_flush() {
     off(&found, &recovered);
 }
 
+// Promise: 9.
 #[test]
 fn promise_9_a_second_opening_is_refused() {
     let env = MemoryEnv::new(13);
@@ -557,6 +573,7 @@ fn promise_9_a_second_opening_is_refused() {
 
 /// Method: a killed database with tables and a log that needs replay is opened for reading only; every file keeps its
 /// bytes and no call that could change one is made.
+// Promise: 9.
 #[test]
 fn promise_9_a_read_only_opening_writes_nothing() {
     let env = MemoryEnv::new(14);

@@ -317,6 +317,7 @@ fn fill(db: &Db, family: &ColumnFamily, count: u32) {
     transaction.commit().unwrap();
 }
 
+// Promise: limits.
 #[test]
 fn bounds_that_make_no_range_are_refused() {
     let directory = tempfile::tempdir().unwrap();
@@ -560,6 +561,7 @@ fn range_deletes_conflict_with_what_was_written_in_them_since() {
 }
 
 /// Goal: what a serializable transaction read, found or missed, alone or in a range, conflicts with a range delete over it.
+// Promise: serializable.
 #[test]
 fn reads_conflict_with_range_deletes_over_them() {
     let directory = tempfile::tempdir().unwrap();

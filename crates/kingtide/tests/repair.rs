@@ -27,6 +27,7 @@ fn into(env: &MemoryEnv) -> RepairOptions {
 }
 
 /// Goal: what is whole comes back, what is not is told, nothing is invented.
+// Promise: 5.
 #[test]
 fn repair_brings_back_what_is_whole_and_tells_the_rest() {
     let tally = check_all(997).unwrap_or_else(|violation| panic!("{violation}"));

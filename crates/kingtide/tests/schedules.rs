@@ -211,6 +211,7 @@ fn merge(db: &Db, family: &ColumnFamily) -> Result<()> {
 }
 
 /// Goal: commits that fill memtables lose nothing beside a reader, a flush by hand and a close.
+// Promise: 9, snapshot.
 #[test]
 fn commits_beside_flushes_and_a_close_lose_nothing() {
     explore("commit, rotate, flush, close", || {
@@ -219,6 +220,7 @@ fn commits_beside_flushes_and_a_close_lose_nothing() {
 }
 
 /// Goal: as above, beside merges, each commit synced with those of others.
+// Promise: 3, 9.
 #[test]
 fn synced_commits_beside_merges_and_a_close_lose_nothing() {
     explore("synced commit, rotate, flush, merge, close", || {
@@ -227,6 +229,7 @@ fn synced_commits_beside_merges_and_a_close_lose_nothing() {
 }
 
 /// Goal: a close beside commits ends, and every commit that it let through is there when the database is opened again.
+// Promise: 9.
 #[test]
 fn a_close_beside_commits_keeps_what_was_acknowledged() {
     explore("close beside commits", || {

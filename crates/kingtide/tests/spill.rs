@@ -325,6 +325,7 @@ fn state(told: &Told, count: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 /// Goal: a cut of the power at any call leaves a prefix of the commits, whole values, and no file that nobody needs.
+// Promise: 2.
 #[test]
 fn a_power_cut_at_every_call_leaves_a_prefix_and_no_stray_file() {
     let whole = MemoryEnv::new(5);

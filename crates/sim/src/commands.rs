@@ -13,6 +13,7 @@ use kingtide_testkit::{Checked, Violation, runner};
 use kingtide_base::planted::{Bug, plant};
 use kingtide_sim::{
     clients::Cuts,
+    ledger::{self, Ledger, Stretch},
     plan::{Plan, Scenario, level_of},
     reduce::reduce,
     report::{progress_bar, say},
@@ -21,7 +22,7 @@ use kingtide_sim::{
     zoo,
 };
 
-use super::{Command, Kind};
+use super::{Command, Kind, OPERATIONS};
 
 /// Transactions of a history that correspond to one operation of other scenarios.
 const TRANSACTIONS_PER_OPERATION: u64 = 2;
@@ -66,7 +67,7 @@ fn run_command(command: Command, jobs: usize) -> Answer {
             };
             match ledger {
                 None => campaign.run(jobs),
-                Some(file) => with_ledger(campaign, &file, jobs),
+                Some(file) => with_ledger(campaign, &file, &part_of(scenario, operations), jobs),
             }
         }
         Command::Replay { file } => read_plan(&file).map(|plan| replay(&plan)),
@@ -269,39 +270,36 @@ fn crash(at: &str, seed: u64, operations: u64) -> Answer {
         .map_err(|violation| Violation::within(violation, format!("seed {seed}"))))
 }
 
-/// Goes on after the last seed of the ledger and adds a line for this campaign.
-fn with_ledger(mut campaign: Campaign, file: &Path, jobs: usize) -> Answer {
-    let text = match fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            "first_seed,seeds,operations,commits,transactions,power_cuts,images,recovery_cuts,violations\n".to_owned()
-        }
-        Err(error) => return Err(format!("{}: {error}", file.display())),
-    };
-    let ends = text.lines().skip(1).filter_map(|line| {
-        let mut cells = line.split(',');
-        let first: u64 = cells.next()?.parse().ok()?;
-        let seeds: u64 = cells.next()?.parse().ok()?;
-        Some(first + seeds)
-    });
-    campaign.first_seed = ends.max().unwrap_or(campaign.first_seed);
+/// Goes on after the last seed of the ledger and adds a line for this campaign, of the part `part`.
+fn with_ledger(mut campaign: Campaign, file: &Path, part: &str, jobs: usize) -> Answer {
+    let wrong = |error: io::Error| format!("{}: {error}", file.display());
+    let mut ledger = Ledger::open(file).map_err(wrong)?;
+    campaign.first_seed = ledger.next(part, campaign.first_seed);
     let outcome = campaign.run_checked(jobs);
-    let (tally, violations) = match &outcome {
-        Ok(tally) => (*tally, 0),
-        Err(_) => (SimTally::default(), 1),
+    let (runs, reached, violations) = match &outcome {
+        Ok(tally) => (tally.runs, tally.cuts, 0),
+        Err(_) => (campaign.seeds, 0, 1),
     };
-    // Seeds are begun in order, so those that were run are the first ones.
-    let line = format!(
-        "{},{},{},{},{},{},{},{},{violations}\n",
-        campaign.first_seed,
-        tally.runs,
-        tally.operations,
-        tally.commits,
-        tally.transactions,
-        tally.cuts,
-        tally.images,
-        tally.recovery_cuts,
-    );
-    fs::write(file, text + &line).map_err(|error| format!("{}: {error}", file.display()))?;
+    if runs > 0 {
+        // Seeds are begun in order, so those that were run are the first ones.
+        let stretch = Stretch {
+            part: part.to_owned(),
+            first: campaign.first_seed,
+            last: campaign.first_seed + runs - 1,
+            reached,
+            unit: "power cuts".to_owned(),
+            violations,
+            build: ledger::build(),
+        };
+        ledger.add(stretch).map_err(wrong)?;
+    }
     Ok(outcome.map(drop))
+}
+
+/// The name of a campaign in the ledger; the usual settings need no name.
+fn part_of(scenario: Kind, operations: u64) -> String {
+    match (scenario, operations) {
+        (Kind::All, OPERATIONS) => "simulator".to_owned(),
+        _ => format!("simulator {scenario:?} {operations}").to_lowercase(),
+    }
 }

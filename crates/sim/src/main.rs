@@ -29,6 +29,9 @@ struct Arguments {
     command: Command,
 }
 
+/// Operations of a seed, unless told otherwise.
+const OPERATIONS: u64 = 400;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Kind {
     /// Seeds take turns between the others
@@ -54,7 +57,7 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         seeds: u64,
         /// Operations of each seed
-        #[arg(long, default_value_t = 400)]
+        #[arg(long, default_value_t = OPERATIONS)]
         operations: u64,
         /// What the clients do
         #[arg(long, value_enum, default_value_t = Kind::All)]

@@ -1,6 +1,7 @@
 //! The proofs on threads and files of the system: each promise at full length.
 
 mod isolation;
+mod long;
 mod operations;
 mod soak;
 
@@ -110,11 +111,13 @@ pub enum Proof {
     },
     /// Mixed load on a real directory while memory, descriptors, threads and disk are watched
     Soak(soak::SoakProof),
+    /// Parts that follow from seeds, by turns, each behind the last seed of the ledger
+    Long(long::LongProof),
     #[command(flatten)]
     Isolation(isolation::IsolationProof),
     #[command(flatten)]
     Operations(operations::OperationProof),
-    /// All of the above but real-data, at the length that changes must pass
+    /// All of the above but real-data and long, at the length that changes must pass
     Ci,
     /// The process that `kill-loop` kills
     #[command(hide = true)]
@@ -170,6 +173,7 @@ pub fn run(proof: Proof, threads: usize) -> Checked {
             })
         }
         Proof::Soak(proof) => soak::run(&proof),
+        Proof::Long(proof) => long::run(&proof, threads),
         Proof::Isolation(proof) => isolation::run(&proof, threads),
         Proof::Operations(proof) => operations::run(&proof, threads),
         Proof::Ci => {
@@ -224,16 +228,21 @@ fn crash_every_io(
     finish("crash-every-io", &report, &text)
 }
 
-fn kill_loop(rounds: u64, seed: u64) -> Checked {
+/// Makes the commands that run [`Proof::KillChild`].
+fn kill_child() -> Checked<impl Fn(&kill::ChildSettings) -> Command> {
     let program = env::current_exe()?;
-    let command = |settings: &kill::ChildSettings| {
+    Ok(move |settings: &kill::ChildSettings| {
         let mut command = Command::new(&program);
         command
             .arg("kill-child")
             .arg(&settings.directory)
             .arg(settings.seed.to_string());
         command
-    };
+    })
+}
+
+fn kill_loop(rounds: u64, seed: u64) -> Checked {
+    let command = kill_child()?;
     let bar = progress_bar("kill-loop", rounds);
     let tally = kill::run(rounds, seed, &command, &mut |round| bar.set_position(round))?;
     bar.finish_and_clear();

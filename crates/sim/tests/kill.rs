@@ -4,6 +4,7 @@ use std::process::Command;
 
 use kingtide_testkit::kill::{self, ChildSettings};
 
+// Promise: 3.
 #[test]
 fn a_killed_process_loses_no_acknowledged_transaction() {
     let command = |settings: &ChildSettings| {

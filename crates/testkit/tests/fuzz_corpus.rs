@@ -7,6 +7,7 @@ use kingtide_testkit::{Random, fuzz::TARGETS};
 /// Mutations of each target.
 const MUTATIONS: usize = 300;
 
+// Promise: input.
 #[test]
 fn every_committed_input_and_its_mutations_pass() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");

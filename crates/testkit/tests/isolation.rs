@@ -15,6 +15,7 @@ use kingtide::IsolationLevel;
 
 /// Runs every scenario of the table of anomalies, at every level and mixture of levels, in every place of the data, in
 /// a share of its interleavings.
+// Promise: levels.
 #[test]
 fn every_cell_of_the_anomaly_table_holds() {
     let batches = hermitage::batches(&Extent::QUICK);
@@ -36,6 +37,7 @@ fn every_cell_of_the_anomaly_table_holds() {
 }
 
 /// Random transactions of several threads at each level and at mixed levels: every read and every commit is explained.
+// Promise: levels, serializable, read-only.
 #[test]
 fn recorded_histories_are_explained_at_every_level() {
     for (seed, level) in (1..).zip(LEVELS.map(Some).into_iter().chain([None])) {
@@ -67,26 +69,31 @@ fn keeps_its_invariant(run: fn(&Round) -> Checked<WorkTally>, operations: u64) {
     }
 }
 
+// Promise: levels.
 #[test]
 fn no_increment_is_lost() {
     keeps_its_invariant(workloads::increments, 3_000);
 }
 
+// Promise: snapshot.
 #[test]
 fn pairs_are_read_as_they_were_written() {
     keeps_its_invariant(workloads::fractured, 4_800);
 }
 
+// Promise: snapshot.
 #[test]
 fn audits_find_the_same_sum() {
     keeps_its_invariant(workloads::bank, 300);
 }
 
+// Promise: serializable.
 #[test]
 fn what_was_inserted_is_seen() {
     keeps_its_invariant(workloads::set, 3_000);
 }
 
+// Promise: serializable.
 #[test]
 fn of_two_skewing_transactions_one_commits() {
     let round = Round {

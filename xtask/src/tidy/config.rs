@@ -216,8 +216,86 @@ pub const FUNCTION_LINES_MAX: usize = 70;
 /// Parameters of a function that is not test code, without `self`.
 pub const PARAMETERS_MAX: usize = 5;
 
-/// The table of promises and the tests that hold them.
+/// The page with the table of promises and the tests that hold them, which `cargo xtask promises` writes.
 pub const PROMISES_PATH: &str = "docs/testing.md";
 
-/// Promises are numbered from 1 to this.
-pub const PROMISE_COUNT: usize = 9;
+/// What the manual promises: the mark that a test bears, and the promise. Tests whose names begin with `promise_` and a
+/// mark bear that mark.
+pub const PROMISES: &[(&str, &str)] = &[
+    (
+        "1",
+        "A transaction is there as a whole or not at all, over all its families, after any crash",
+    ),
+    (
+        "2",
+        "What survives is a prefix of the commit order: nothing depends on something lost",
+    ),
+    (
+        "3",
+        "The floor: `Full` keeps every acknowledged commit, `Interval` all before the last sync, every mode survives a kill",
+    ),
+    (
+        "4",
+        "A failed sync is final: never retried, never flushed over, and the outcome is reported as unknown",
+    ),
+    (
+        "5",
+        "Corruption is never \"not found\": damaged bytes are an error that names the place",
+    ),
+    (
+        "6",
+        "A torn tail of the log is a normal crash; damage before a durable mark is reported",
+    ),
+    (
+        "7",
+        "Recovery is durable itself: a crash during recovery loses nothing, stale bytes never come back",
+    ),
+    (
+        "8",
+        "A full disk is an error of its own; nothing is lost, and writing goes on once there is space",
+    ),
+    (
+        "9",
+        "Closing loses nothing, a second opening is refused, a read-only opening writes nothing",
+    ),
+    (
+        "snapshot",
+        "A snapshot sees exactly the commits up to its number, each of them complete; what is acknowledged is seen by all that begins later",
+    ),
+    (
+        "levels",
+        "Each isolation level prevents the anomalies that its row of the table says",
+    ),
+    (
+        "serializable",
+        "Serializable agrees with real time and covers ranges, misses and the ends of iterators",
+    ),
+    (
+        "read-only",
+        "A transaction that only reads never gets a conflict",
+    ),
+    (
+        "conflict",
+        "A conflict is told before anything is written, and the transaction can be tried again",
+    ),
+    (
+        "exact",
+        "What a transaction read is remembered exactly: no bound switches a check off",
+    ),
+    (
+        "own-writes",
+        "Reads see the transaction's own writes; savepoints undo the writes after them; a read for update counts as a write",
+    ),
+    (
+        "expiry",
+        "Expiry is judged at the snapshot's clock, which never goes back; an expired entry hides older ones until a merge drops it",
+    ),
+    (
+        "input",
+        "No input, file or call sequence makes the process panic, loop, read out of bounds or allocate without bound",
+    ),
+    (
+        "limits",
+        "Every limit is checked, and what is beyond it is refused with a specific error",
+    ),
+];

@@ -52,6 +52,14 @@ impl fmt::Display for Finding {
 /// The Rust files of a tree, by path, tokenized.
 type Sources<'a> = BTreeMap<&'a str, Source<'a>>;
 
+/// The page of promises with the table that the marks of the tests make: path and text.
+///
+/// # Errors
+/// When the page has no place for it.
+pub fn promises(tree: &Tree) -> Result<(&'static str, String), String> {
+    promises::rewritten(tree, &source::parse_tree(tree))
+}
+
 /// Runs every rule over `tree`; findings in order of path and line.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let sources = source::parse_tree(tree);

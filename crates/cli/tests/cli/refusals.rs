@@ -185,6 +185,7 @@ fn arguments_that_do_not_parse_are_usage_errors() {
     assert!(!place.path("db").exists());
 }
 
+// Promise: limits.
 #[test]
 fn keys_the_engine_refuses_are_errors() {
     let place = Place::new();

@@ -22,10 +22,10 @@ fn bytes(random: &mut Random, end: usize) -> Vec<u8> {
 #[cfg(not(loom))]
 #[test]
 fn entries_read_back_as_written() {
-    for seed in 0..8 {
+    for seed in 0..if cfg!(miri) { 1 } else { 8 } {
         let mut random = Random::new(seed);
         let pool = ArenaPool::new(1);
-        let (arena, mut writer) = Arena::new(&pool, 40_000);
+        let (arena, mut writer) = Arena::new(&pool, if cfg!(miri) { 4_000 } else { 40_000 });
         let mut model = Vec::new();
         loop {
             let (key, value) = (bytes(&mut random, 50), bytes(&mut random, 300));
@@ -88,7 +88,7 @@ fn any_offset_is_safe() {
     let pool = ArenaPool::new(1);
     let (arena, mut writer) = Arena::new(&pool, 4096);
     let mut random = Random::new(3);
-    for round in 0..30 {
+    for round in 0..if cfg!(miri) { 3 } else { 30 } {
         for offset in (0..600).chain([u32::MAX - 1, u32::MAX, 1 << 31]) {
             let offset = EntryOffset(offset);
             if let Some(entry) = arena.entry(offset) {
@@ -185,13 +185,14 @@ fn the_pool_keeps_memory_of_each_size_up_to_its_limit() {
 #[cfg(not(loom))]
 #[test]
 fn a_reader_sees_only_whole_entries() {
+    const ENTRIES: u64 = if cfg!(miri) { 200 } else { 5000 };
     let pool = ArenaPool::new(0);
     let (arena, mut writer) = Arena::new(&pool, 1 << 20);
     let reader = Arc::clone(&arena);
     let checker = thread::spawn(move || {
         let mut offset = EntryOffset(1);
         let mut count = 0_u64;
-        while count < 5000 {
+        while count < ENTRIES {
             let Some(entry) = reader.entry(offset) else {
                 thread::yield_now();
                 continue;
@@ -204,7 +205,7 @@ fn a_reader_sees_only_whole_entries() {
             count += 1;
         }
     });
-    for count in 0..5000_u64 {
+    for count in 0..ENTRIES {
         let value = [count as u8; 90];
         writer
             .append(&NewEntry {

@@ -120,7 +120,7 @@ mod models {
     #[test]
     fn is_like_a_sorted_vector() {
         for (number, order) in orders().into_iter().enumerate() {
-            for capacity in [1, 2, 17, 300] {
+            for capacity in [1, 2, 17, if cfg!(miri) { 30 } else { 300 }] {
                 let mut random = Random::new(number as u64);
                 let pool = ArenaPool::new(0);
                 let (arena, mut writer) = Arena::new(&pool, 1 << 16);
@@ -158,9 +158,10 @@ mod models {
     /// thread walks and seeks while another inserts.
     #[test]
     fn a_reader_beside_the_writer_sees_a_sorted_list() {
+        const ENTRIES: usize = if cfg!(miri) { 100 } else { 4000 };
         let pool = ArenaPool::new(0);
         let (arena, mut writer) = Arena::new(&pool, 1 << 18);
-        let list = Arc::new(SkipList::new(4000));
+        let list = Arc::new(SkipList::new(ENTRIES));
         let reader = {
             let (arena, list) = (Arc::clone(&arena), Arc::clone(&list));
             thread::spawn(move || {
@@ -176,13 +177,13 @@ mod models {
                         let before = list.previous(node, &arena, &order);
                         assert!(before == 0 || arena.key(list.offset(before)) < *key);
                     }
-                    if len == 4000 {
+                    if len == ENTRIES {
                         return;
                     }
                 }
             })
         };
-        for number in 0..4000_u64 {
+        for number in 0..ENTRIES as u64 {
             let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
             let offset = append(&mut writer, &key, number);
             assert!(list.insert(offset, &arena, &KeyOrder::BYTEWISE));

@@ -71,6 +71,8 @@ struct World {
     clock_nanos: AtomicU64,
     /// The wall clock when the machine was started.
     unix_start_micros: u64,
+    /// How far the wall clock was turned back since.
+    unix_behind_micros: AtomicU64,
 }
 
 impl fmt::Debug for World {
@@ -97,6 +99,7 @@ impl MemoryEnv {
             random: Mutex::new(SplitMix64::new(seed)),
             clock_nanos: AtomicU64::new(0),
             unix_start_micros: UNIX_START_MICROS,
+            unix_behind_micros: AtomicU64::new(0),
         })
     }
 
@@ -119,6 +122,7 @@ impl MemoryEnv {
             random: Mutex::new(SplitMix64::new(!seed)),
             clock_nanos: AtomicU64::new(0),
             unix_start_micros: self.unix_micros(),
+            unix_behind_micros: AtomicU64::new(0),
         })
     }
 
@@ -133,6 +137,9 @@ impl MemoryEnv {
             random: Mutex::new(SplitMix64::new(seed)),
             clock_nanos: AtomicU64::new(self.world.clock_nanos.load(Ordering::SeqCst)),
             unix_start_micros: self.world.unix_start_micros,
+            unix_behind_micros: AtomicU64::new(
+                self.world.unix_behind_micros.load(Ordering::SeqCst),
+            ),
         })
     }
 
@@ -155,6 +162,14 @@ impl MemoryEnv {
     pub fn advance(&self, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.world.clock_nanos.fetch_add(nanos, Ordering::SeqCst);
+    }
+
+    /// Turns the wall clock back, as an administrator may; the monotonic clock goes on.
+    pub fn turn_back(&self, duration: Duration) {
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        self.world
+            .unix_behind_micros
+            .fetch_add(micros, Ordering::SeqCst);
     }
 
     /// Limits the space for the content of files, in bytes; `None` for no limit. What takes more than is left answers
@@ -269,7 +284,9 @@ impl Env for MemoryEnv {
 
     fn unix_micros(&self) -> u64 {
         let elapsed_micros = self.world.clock_nanos.load(Ordering::SeqCst) / 1_000;
-        self.world.unix_start_micros.saturating_add(elapsed_micros)
+        let behind_micros = self.world.unix_behind_micros.load(Ordering::SeqCst);
+        let micros = self.world.unix_start_micros.saturating_add(elapsed_micros);
+        micros.saturating_sub(behind_micros)
     }
 
     /// Moves the clock a little, so that loops that wait for a moment come to an end.

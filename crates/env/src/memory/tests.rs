@@ -520,6 +520,11 @@ fn clocks_move_when_told() {
     env.advance(Duration::from_secs(3_600));
     assert!(env.unix_micros() >= unix + 3_600_000_000);
     assert!(env.monotonic_nanos() > monotonic + 3_600_000_000_000);
+    let later = (env.unix_micros(), env.monotonic_nanos());
+    env.turn_back(Duration::from_secs(60));
+    assert!(env.unix_micros() < later.0 - 50_000_000);
+    assert!(env.kill().unix_micros() < later.0 - 50_000_000);
+    assert!(env.monotonic_nanos() > later.1);
 }
 
 #[test]

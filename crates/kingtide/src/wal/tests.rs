@@ -388,6 +388,7 @@ fn either_copy_of_the_header_is_enough() {
 
 /// Goal: the end of the log is damage when something proves that more was durable, and a crash otherwise. Method: the
 /// same byte is damaged with the witness in the same segment, in a later one, in the manifest, and nowhere.
+// Promise: 6.
 #[test]
 fn damage_before_a_durable_mark_is_told_from_a_torn_tail() {
     let bytes = 300_000;
@@ -451,6 +452,7 @@ fn damage_before_a_durable_mark_is_told_from_a_torn_tail() {
 
 /// Goal: a segment that is gone ends the log, or is reported when it was durable. Method: three segments, the middle
 /// one removed.
+// Promise: 6.
 #[test]
 fn a_missing_middle_segment_ends_the_log_or_is_damage() {
     for is_synced in [false, true] {

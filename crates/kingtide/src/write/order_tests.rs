@@ -106,6 +106,7 @@ mod plain {
         assert_eq!(order.visible(), late_sequence);
     }
 
+    // Promise: 4.
     #[test]
     fn a_failed_sync_stops_the_watermark_for_ever() {
         let order = order();
@@ -163,6 +164,7 @@ mod loom_models {
 
     /// Goal: with commits of both kinds racing, whoever is acknowledged is visible, a synced one is durable, and the
     /// watermark never covers an unsynced `full` commit. Method: all interleavings of two writers and a reader.
+    // Promise: 3, snapshot.
     #[test]
     fn loom_acknowledged_commits_are_visible_and_durable() {
         model(|| {
@@ -218,6 +220,7 @@ mod loom_models {
     }
 
     /// Goal: after a failed sync nobody hangs and nothing unsynced becomes visible. Method: as above, syncs fail.
+    // Promise: 4.
     #[test]
     fn loom_a_failed_sync_reaches_every_waiter() {
         model(|| {

@@ -162,6 +162,7 @@ fn reads_lock_what_their_level_promises() {
 }
 
 /// A transaction that only read is checked against nobody and locks nothing, prepared or not.
+// Promise: read-only.
 #[test]
 fn a_prepared_reader_is_in_nobodys_way() {
     let env = MemoryEnv::new(1);
@@ -177,6 +178,7 @@ fn a_prepared_reader_is_in_nobodys_way() {
 }
 
 /// Goal: write skew does not slip through a prepare. Method: both orders of prepare, commit and the other's steps.
+// Promise: serializable.
 #[test]
 fn write_skew_is_refused_around_a_prepare() {
     let env = MemoryEnv::new(1);

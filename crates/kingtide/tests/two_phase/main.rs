@@ -130,6 +130,7 @@ fn a_transaction_that_was_prepared_is_finished() {
     assert!(!has(&db, &f, b"a") && has(&db, &f, b"b"));
 }
 
+// Promise: limits.
 #[test]
 fn names_are_checked_and_used_once() {
     in_both_worlds(|open| {
@@ -344,6 +345,7 @@ fn a_family_in_use_is_not_dropped() {
 
 /// Goal: what is prepared survives every crash with its locks, whatever the sync mode, any number of times. Method:
 /// power cuts with each image, then a clean close, then a kill, and the outcome at the end.
+// Promise: 3.
 #[test]
 fn prepared_transactions_survive_crashes_with_their_locks() {
     for image in IMAGES {
@@ -389,6 +391,7 @@ fn prepared_transactions_survive_crashes_with_their_locks() {
 
 /// Goal: the outcome follows the sync mode that was asked for. Method: each mode, then a cut that takes everything
 /// unsynced; what is lost is the outcome only, and the transaction is prepared again with its locks.
+// Promise: 3.
 #[test]
 fn outcomes_are_as_durable_as_the_mode_says() {
     for (mode, is_kept) in [(SyncMode::Full, true), (SyncMode::None, false)] {
@@ -509,6 +512,7 @@ fn a_closed_database_takes_no_outcome() {
 }
 
 /// Goal: a sync that fails in a prepare leaves the outcome open, and stops the log as it does for commits.
+// Promise: 4.
 #[test]
 fn a_failed_sync_leaves_the_prepare_unknown() {
     let env = MemoryEnv::new(1);

@@ -22,7 +22,7 @@ use kingtide_testkit::{
 
 use kingtide_sim::report::say;
 
-use super::{finish, run_items};
+use super::{finish, long::Part, run_items};
 
 #[derive(Subcommand)]
 pub enum IsolationProof {
@@ -182,6 +182,37 @@ pub fn run_ci(threads: usize) -> Checked {
         .try_for_each(|workload| run_workload(workload, (1, 1), Some(workload.ci_seconds), threads))
 }
 
+/// How much more than the full length the long run takes.
+const LONG_TIMES: u64 = 50;
+/// Transactions of each level in the long run.
+const LONG_TRANSACTIONS: u64 = 100_000_000;
+
+/// The parts of a long run: histories of each level, workloads at each of theirs.
+pub fn parts() -> Vec<Part> {
+    let histories = LEVELS.map(Some).into_iter().chain([None]);
+    let histories = histories.map(|level| Part {
+        name: format!("histories {}", level.map_or("mixed", level_name)),
+        unit: "transactions",
+        wanted: [1_000_000, LONG_TRANSACTIONS],
+        seeds: 1..u64::MAX,
+        item: Box::new(move |seed| {
+            history::run(&session(level, seed)).map(|tally| tally.transactions)
+        }),
+    });
+    let workloads = WORKLOADS.iter().flat_map(|workload| {
+        workload.levels.iter().map(move |&level| Part {
+            name: format!("{} {}", workload.name, level_name(level)),
+            unit: workload.what,
+            wanted: [workload.operations, workload.operations * LONG_TIMES],
+            seeds: 1..u64::MAX,
+            item: Box::new(move |seed| {
+                run_round(workload, level, seed).map(|tally| tally.operations)
+            }),
+        })
+    });
+    histories.chain(workloads).collect()
+}
+
 /// As [`run_items`], until `seconds` have passed.
 fn run_until<T: Default + AddAssign + Send>(
     name: &'static str,
@@ -222,6 +253,26 @@ fn run_histories(transactions: u64, seed: u64, seconds: Option<u64>, threads: us
     levels.try_for_each(|level| run_level(transactions, seed, (level, seconds), threads))
 }
 
+fn session(level: Option<IsolationLevel>, seed: u64) -> Session {
+    Session {
+        seed,
+        level,
+        windows: 8,
+        transactions: 5_000,
+        independent_one_in: 4,
+    }
+}
+
+fn run_round(workload: &Workload, level: IsolationLevel, seed: u64) -> Checked<WorkTally> {
+    (workload.run)(&Round {
+        seed,
+        level,
+        operations: workload.of_round,
+        threads: 4,
+    })
+    .map_err(|violation| violation.within(format!("{}, seed {seed}", workload.name)))
+}
+
 /// One level, or a level of its own for each transaction.
 fn run_level(
     transactions: u64,
@@ -229,20 +280,9 @@ fn run_level(
     (level, seconds): (Option<IsolationLevel>, Option<u64>),
     threads: usize,
 ) -> Checked {
-    let session = Session {
-        seed,
-        level,
-        windows: 8,
-        transactions: 5_000,
-        independent_one_in: 4,
-    };
-    let of_session = session.windows * session.transactions;
-    let item = |number| {
-        history::run(&Session {
-            seed: seed + number,
-            ..session
-        })
-    };
+    let first = session(level, seed);
+    let of_session = first.windows * first.transactions;
+    let item = |number| history::run(&session(level, seed + number));
     let name_of = |number| format!("seed {}", seed + number);
     let name = level.map_or("mixed levels", level_name);
     let count = transactions.div_ceil(of_session);
@@ -261,17 +301,7 @@ fn run_workload(
     threads: usize,
 ) -> Checked {
     for level in workload.levels {
-        let item = |number| {
-            (workload.run)(&Round {
-                seed: seed + number,
-                level: *level,
-                operations: workload.of_round,
-                threads: 4,
-            })
-            .map_err(|violation| {
-                violation.within(format!("{}, seed {}", workload.name, seed + number))
-            })
-        };
+        let item = |number| run_round(workload, *level, seed + number);
         let name_of = |number| format!("seed {}", seed + number);
         let count = (workload.operations * times).div_ceil(workload.of_round);
         let limits = (threads.div_ceil(2), seconds);

@@ -1,5 +1,6 @@
 use super::*;
 
+// Promise: levels, expiry.
 #[test]
 fn the_same_operations_give_the_same_answers_under_all_settings() {
     let mut tally = Tally::default();

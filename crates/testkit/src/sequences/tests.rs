@@ -1,5 +1,6 @@
 use super::*;
 
+// Promise: 1, 2, 3.
 #[test]
 fn every_letter_recovers_from_cuts_at_every_call() {
     let mut tally = Tally::default();

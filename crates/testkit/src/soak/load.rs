@@ -91,7 +91,9 @@ impl Worker {
         while Instant::now() < until {
             let family = self.random.below(2);
             match self.random.below(1000) {
-                0..=549 => self.put(db, &families[family], family)?,
+                0..=540 => self.put(db, &families[family], family)?,
+                541..=548 => self.two_phases(db, &families)?,
+                549 => self.bulk_load(db, &families[family], family)?,
                 550..=799 => self.get(db, &families[family], family)?,
                 800..=859 => self.delete(db, &families[family], family)?,
                 860..=869 => self.delete_range(db, &families[family], family)?,
@@ -187,6 +189,50 @@ impl Worker {
         transaction.commit()?;
         for (index, key, version) in written {
             self.versions[index][key] = version;
+        }
+        Ok(())
+    }
+
+    /// A transaction over both families in two phases: nothing of it is seen before its outcome; one in four is rolled back.
+    fn two_phases(&mut self, db: &Db, families: &[ColumnFamily; 2]) -> Checked {
+        let mut transaction = db.begin()?;
+        let mut written = Vec::new();
+        for _ in 0..self.random.between(1, 6) {
+            let (index, key) = (self.random.below(2), self.random.below(KEYS));
+            self.last_version += 1;
+            let value = value_of(key, self.last_version);
+            transaction.put(&families[index], &key_of(key), &value)?;
+            written.push((index, key, self.last_version));
+        }
+        let xid = format!("worker {} version {}", self.number, self.last_version);
+        transaction.prepare(xid.as_bytes())?;
+        for (index, key, _) in &written {
+            let found = db.get(&families[*index], &key_of(*key))?;
+            self.check(*index, *key, found.as_deref())?;
+        }
+        if self.random.one_in(4) {
+            db.rollback_prepared(xid.as_bytes())?;
+            return Ok(());
+        }
+        db.commit_prepared(xid.as_bytes())?;
+        for (index, key, version) in written {
+            self.versions[index][key] = version;
+        }
+        Ok(())
+    }
+
+    /// Puts every third key of a range by a bulk load.
+    fn bulk_load(&mut self, db: &Db, family: &ColumnFamily, index: usize) -> Checked {
+        let start = self.random.below(KEYS);
+        let end = (start + self.random.between(1, 10 * RANGE_KEYS_MAX)).min(KEYS);
+        let mut loader = db.bulk_load(family)?;
+        self.last_version += 1;
+        for key in (start..end).step_by(3) {
+            loader.put(&key_of(key), &value_of(key, self.last_version))?;
+        }
+        loader.finish()?;
+        for key in (start..end).step_by(3) {
+            self.versions[index][key] = self.last_version;
         }
         Ok(())
     }

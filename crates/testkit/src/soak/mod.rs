@@ -1,8 +1,8 @@
 //! Soak: mixed load on a real directory for minutes or hours, while what the process takes is sampled.
 //!
 //! The run is a sequence of rounds. In a round a database is opened, workers with keys of their own put, get, scan,
-//! delete, delete ranges, commit over two families, write long values, and create and drop families, all of it compared
-//! with a model of fixed size; then everything is compared, now and then a copy is made, opened and compared too, and
+//! delete, delete ranges, commit over two families, also in two phases, load in bulk, write long values, and create and
+//! drop families, all of it compared with a model of fixed size; then everything is compared, now and then a copy is made, opened and compared too, and
 //! the database is closed. Samples are taken while it is open; the end of a round, with the database closed, is a moment
 //! at which nothing of it may be left: no descriptor, no thread.
 //!

@@ -404,6 +404,7 @@ fn an_older_manifest_is_reported() {
 
 /// Goal: a manifest of another database is refused, even when it is longer. Method: its file in the place of this one's,
 /// with this one's witness and without.
+// Promise: 5.
 #[test]
 fn a_manifest_of_another_database_is_reported() {
     let of_database = |id: u128| {

@@ -350,6 +350,7 @@ impl Random {
 
 /// Goal: validation answers a conflict exactly when a commit after the snapshot, before or between the steps, touches a
 /// read. Method: random commits, seals and reads, few and many, under several orders, against a list of commits.
+// Promise: serializable.
 #[test]
 fn validation_of_reads_agrees_with_a_list() {
     let mut conflicts = 0;
