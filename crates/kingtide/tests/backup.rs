@@ -689,3 +689,34 @@ fn range_deletes_in_memory_are_copied() {
     assert_eq!(content(&copy), expected);
     check_whole(&copy);
 }
+
+/// Where the file `WITNESS` says of which database it is.
+fn identity(env: &MemoryEnv, path: &str) -> Vec<u8> {
+    let witness = env.read_file(format!("{path}/WITNESS")).unwrap();
+    witness[24..40].to_vec()
+}
+
+/// Goal: copies are the same database, whose log goes on in them; others are others. Method: the identities of a database, of
+/// its checkpoint and backup after writes and another opening, and of a new one in the same world.
+#[test]
+fn copies_carry_the_identity_of_their_original() {
+    let (env, db, _) = busy_in_memory(3);
+    db.checkpoint(TARGET).unwrap();
+    db.backup("/place/backup", &mut |_, _| {}).unwrap();
+    db.close().unwrap();
+    let original = identity(&env, SOURCE);
+    assert_ne!(original, [0; 16]);
+    for path in [SOURCE, TARGET, "/place/backup"] {
+        for _ in 0..2 {
+            let db = Db::open(path, existing(env.clone())).unwrap();
+            db.put(&db.family("left").unwrap(), b"more", b"v").unwrap();
+            drop(db);
+            assert_eq!(identity(&env, path), original, "{path}");
+        }
+    }
+    Db::open("/place/new", options(env.clone()))
+        .unwrap()
+        .close()
+        .unwrap();
+    assert_ne!(identity(&env, "/place/new"), original);
+}

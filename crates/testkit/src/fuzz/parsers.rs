@@ -1,6 +1,8 @@
 //! Decoders of single structures.
 
-use kingtide_base::{EntryKind, FamilyId, FileId, KeyOrder, Lsn, SeqNo, checksum, key_hash};
+use kingtide_base::{
+    DatabaseId, EntryKind, FamilyId, FileId, KeyOrder, Lsn, SeqNo, checksum, key_hash,
+};
 use kingtide_collections::{Filter, FilterBuilder};
 use kingtide_format::{
     Control, Edit, FRAME_HEADER_BYTES, FrameHeader, FrameKind, ManifestHeader, Op, OpReader,
@@ -119,6 +121,7 @@ pub(super) const MANIFEST_EDITS: Target = Target {
     seeds: || {
         vec![
             encode_edits(&[Edit::NextFileId(FileId(9)), Edit::LogDurable(Lsn(77))]),
+            encode_edits(&[Edit::Identity(DatabaseId(5))]),
             Vec::new(),
         ]
     },
