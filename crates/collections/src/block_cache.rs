@@ -12,6 +12,9 @@
 //! insertion: Qureshi et al., "Adaptive Insertion Policies for High Performance Caching", ISCA 2007).
 //!
 //! A value that is larger than a shard's share is not cached. Values are dropped outside the locks.
+//!
+//! Readers of a table find blocks in its [`BlockPlaces`], without the lock of a shard; a hit there leaves a mark that the
+//! sweep takes for the reference bit.
 
 use std::{
     collections::HashMap,
@@ -30,6 +33,13 @@ use kingtide_env::sync::{
 };
 
 use crate::budget::{Account, Charge, MemoryBudget};
+use hits::Hits;
+use places::Home;
+
+pub use places::BlockPlaces;
+
+mod hits;
+mod places;
 
 /// Names a block: the file and where in it the block begins, in bytes.
 pub type BlockKey = (FileId, u64);
@@ -45,7 +55,7 @@ const RESERVE_DIVISOR: usize = 16;
 /// By one part in so many for each newcomer.
 const GIVEN_WAY_DIVISOR: usize = 64;
 /// What an entry costs besides its value: slot, map entry at the map's usual load, and counts of the `Arc`.
-const ENTRY_OVERHEAD_BYTES: usize = 112;
+const ENTRY_OVERHEAD_BYTES: usize = 128;
 
 /// Numbers of a cache, summed over its shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,6 +82,8 @@ pub struct BlockCache<V> {
     capacity_bytes: usize,
     /// At most the capacity.
     limit_bytes: AtomicUsize,
+    /// Blocks that were found by number.
+    hits: Hits,
 }
 
 impl<V> fmt::Debug for BlockCache<V> {
@@ -106,7 +118,55 @@ impl<V> BlockCache<V> {
                 .collect(),
             capacity_bytes: bytes,
             limit_bytes: AtomicUsize::new(bytes),
+            hits: Hits::default(),
         }
+    }
+
+    /// The block that `key` names, if it is here. It is looked for under `index` of `places` first, where its table's opening
+    /// finds it without a hash; otherwise by its key, and noted there.
+    #[inline]
+    #[must_use]
+    pub fn get_at(
+        &self,
+        (places, index): (&Arc<BlockPlaces<V>>, usize),
+        key: impl FnOnce() -> BlockKey,
+    ) -> Option<Arc<V>> {
+        if planted::is(Bug::CacheMixesFiles) {
+            return self.get(&key());
+        }
+        if let Some(block) = places.get(index) {
+            self.hits.raise();
+            return Some(block);
+        }
+        self.get_noted((places, index), &key())
+    }
+
+    #[cold]
+    fn get_noted(&self, place: (&Arc<BlockPlaces<V>>, usize), key: &BlockKey) -> Option<Arc<V>> {
+        let mut slots = self.shard(key)?.lock();
+        let block = slots.get(key)?;
+        slots.house(key, place);
+        Some(block)
+    }
+
+    /// As [`BlockCache::insert`], and notes the block under `index` of `places`.
+    pub fn insert_at(
+        &self,
+        key: BlockKey,
+        (places, index): (&Arc<BlockPlaces<V>>, usize),
+        value: Arc<V>,
+        charge: usize,
+    ) -> Arc<V> {
+        let Some(shard) = self.shard(&key) else {
+            return value;
+        };
+        let mut evicted = Vec::new();
+        let mut slots = shard.lock();
+        let value = slots.insert(key, value, charge, &mut evicted);
+        slots.house(&key, (places, index));
+        drop(slots);
+        drop(evicted);
+        value
     }
 
     /// The block `key`, if it is here.
@@ -172,6 +232,7 @@ impl<V> BlockCache<V> {
             usage.hits += shard.hits;
             usage.misses += shard.misses;
         }
+        usage.hits += self.hits.sum();
         usage
     }
 
@@ -194,6 +255,16 @@ struct Slot<V> {
     place: usize,
     /// Set by hits, cleared by the sweep.
     is_referenced: bool,
+    /// Where else the block is.
+    home: Option<Home<V>>,
+}
+
+impl<V> Slot<V> {
+    /// Takes the reference bit, wherever a hit has set it.
+    fn take_reference(&mut self) -> bool {
+        let is_marked = self.home.as_ref().is_some_and(Home::take_mark);
+        std::mem::take(&mut self.is_referenced) || is_marked
+    }
 }
 
 struct Shard<V> {
@@ -296,11 +367,31 @@ impl<V> Shard<V> {
             charge,
             place,
             is_referenced: false,
+            home: None,
         };
         self.slots.insert(key, slot);
         self.bytes += charge;
         self.charge.set(self.bytes);
         value
+    }
+
+    /// Notes the block `key`, if it is here, under `index` of `places`, and nowhere else any more.
+    fn house(&mut self, key: &BlockKey, (places, index): (&Arc<BlockPlaces<V>>, usize)) {
+        let Some(slot) = self.slots.get_mut(key) else {
+            return;
+        };
+        if slot
+            .home
+            .as_ref()
+            .is_some_and(|home| home.is(places, index))
+        {
+            return;
+        }
+        slot.home = None;
+        slot.home = Home::new(places, index);
+        if let Some(home) = &slot.home {
+            home.fill(&slot.value);
+        }
     }
 
     /// The most bytes of this moment.
@@ -332,19 +423,20 @@ impl<V> Shard<V> {
         self.hand = (place + 1) % self.ring.len().max(1);
         let key = (*self.ring.get(place)?)?;
         let slot = self.slots.get_mut(&key)?;
-        if slot.is_referenced {
-            slot.is_referenced = false;
+        if slot.take_reference() {
             return None;
         }
         self.remove(&key)
     }
 
     fn remove(&mut self, key: &BlockKey) -> Option<Slot<V>> {
-        let slot = self.slots.remove(key)?;
+        let mut slot = self.slots.remove(key)?;
         if let Some(place) = self.ring.get_mut(slot.place) {
             *place = None;
         }
         self.free.push(slot.place);
+        // Now, and not when the slot is dropped: then the block may be back.
+        slot.home = None;
         self.bytes -= slot.charge;
         Some(slot)
     }

@@ -11,7 +11,7 @@
 //! | [`Filter`], [`FilterBuilder`] | which keys a table may hold |
 //! | [`lz4_prefix`] | the beginning of a compressed column |
 //! | [`MemoryBudget`], [`Account`], [`Charge`] | who holds how much memory |
-//! | [`BlockCache`] | decoded blocks, within a hard byte limit |
+//! | [`BlockCache`], [`BlockPlaces`] | decoded blocks, within a hard byte limit |
 //! | [`MergeCursor`] | many cursors walked as one |
 
 mod arena;
@@ -30,7 +30,7 @@ mod sorted_run;
 mod testing;
 
 pub use arena::{Arena, ArenaEntry, ArenaPool, ArenaWriter, EntryOffset, NewEntry, entry_bytes};
-pub use block_cache::{BlockCache, BlockCacheUsage, BlockKey};
+pub use block_cache::{BlockCache, BlockCacheUsage, BlockKey, BlockPlaces};
 pub use budget::{Account, Charge, MemoryBudget};
 pub use filter::{Filter, FilterBuilder, FilterFault};
 pub use hash_index::{HashIndex, Probe, prefetch_bytes};

@@ -141,3 +141,38 @@ fn tombstones_that_a_snapshot_needs_stay() {
     assert_eq!(stats(&db, &family).tombstones, 0);
     db.close().expect("closes");
 }
+
+/// Goal: when writing has ended, level 1 is emptied, as far as that is little work. Method: three memtables of keys between
+/// each other, too few for a merge under load; then a few keys more, which are not worth writing the rest again.
+#[test]
+fn reads_of_a_tree_at_rest_look_into_one_table() {
+    const KEYS: u64 = 3000;
+    let directory = tempfile::tempdir().expect("a directory");
+    let db = open(directory.path());
+    let family = db.create_family("f", small()).expect("a new name");
+    let mut random = Random::new(3);
+    let level_one = || db.family_stats(&family).expect("open").levels[0].files;
+    for round in 0..3 {
+        for number in 0..KEYS / 3 {
+            let value = random.bytes(100);
+            db.put(&family, &key(0, 3 * number + round), &value)
+                .expect("a put");
+        }
+        db.flush(&family).expect("healthy");
+    }
+    assert_eq!(level_one(), 2);
+    let at_rest = stats(&db, &family);
+    assert_eq!(level_one(), 0, "{:?}", at_rest.levels);
+    assert!(at_rest.merge_bytes_written < 2 * at_rest.flush_bytes_written);
+    for number in [0, KEYS - 1] {
+        db.put(&family, &key(0, number), b"newer").expect("a put");
+    }
+    db.flush(&family).expect("healthy");
+    let after = stats(&db, &family);
+    assert_eq!(level_one(), 1);
+    assert_eq!(after.merge_bytes_written, at_rest.merge_bytes_written);
+    let entries = db.iter(&family, IterOptions::default()).expect("open");
+    let read = entries.entries().map(|entry| entry.expect("readable").0);
+    assert!(read.eq((0..KEYS).map(|number| key(0, number))));
+    db.close().expect("closes");
+}

@@ -25,7 +25,7 @@ mod values;
 
 pub use overlap::sorted_runs;
 pub use pace::{Standing, TURN_MAX, Turn, Turns, admission};
-pub use pick::{merge_all, merge_range, pick_merge, rewrite_table};
+pub use pick::{merge_all, merge_at_rest, merge_range, pick_merge, rewrite_table};
 pub use place::place;
 pub use shape::{
     MergeInput, MergePlan, PolicyOptions, Reservation, TableShape, TreeShape, last_level,

@@ -56,6 +56,9 @@ const GATHER_ANY_MIN: usize = 256;
 /// A group drains by itself when it holds so many times its share. The fullest groups of a full level drain anyway, and
 /// then they are spread from empty to about this much; so this is for loads that come to few places.
 const GROUP_FULL: f64 = 2.0;
+/// A smaller part of level 1 stays there although nobody writes: whoever flushes a few entries now and then does not pay
+/// for what lies below each time.
+const REST_BYTES_MIN: u64 = 64 << 10;
 /// Cuts of a dividing merge leave pieces of at least this share of the target size, on average.
 const PIECE_SHARE: u64 = 4;
 
@@ -73,6 +76,19 @@ pub fn pick_merge(
         .or_else(|| picker.sink_tombstones())
         .or_else(|| picker.gather())
         .or_else(|| picker.shrink())
+}
+
+/// A merge that empties a part of level 1 although it is not full: for a tree that is not written to, so that readers find
+/// each key in few places. `None` when there is nothing left to do, or what remains would be too much work: as everywhere, a
+/// level is merged when it holds as much as a `level_size_ratio`-th of what it overlaps below. So even a tree that rests after
+/// each flush is written no more often than one whose levels are always full.
+#[must_use]
+pub fn merge_at_rest(
+    shape: &TreeShape,
+    options: &PolicyOptions,
+    order: &KeyOrder,
+) -> Option<MergePlan> {
+    Picker::new(shape, options, order).settle_level_one()
 }
 
 /// The merge of all tables into one sorted level at the bottom, for manual compaction. `None` for an empty tree and
@@ -301,12 +317,35 @@ impl<'a> Picker<'a> {
         let part = parts
             .iter()
             .max_by(|left, right| worst(left).total_cmp(&worst(right)))?;
+        self.merge_part(part)
+    }
+
+    /// Merges a part of level 1 with what it overlaps.
+    fn merge_part(&self, part: &Component<'a>) -> Option<MergePlan> {
         let (inputs, target) = self.with_levels_below(&part.tables);
         let mut plan = self.plan(&inputs, target, false)?;
         if target == self.dividing() && target < self.last {
             plan.cuts = self.cuts(&inputs, target);
         }
         Some(plan)
+    }
+
+    /// Empties level 1 as far as that is no more work than merges of full levels are.
+    fn settle_level_one(&self) -> Option<MergePlan> {
+        let parts = components(self.shape.level(1), self.order);
+        let is_cheap = |part: &&Component<'a>| {
+            let (inputs, _) = self.with_levels_below(&part.tables);
+            let all: u64 = inputs.iter().map(|(_, tables)| bytes_of(tables)).sum();
+            let own = bytes_of(&part.tables);
+            own >= REST_BYTES_MIN && all - own <= own.saturating_mul(self.options.ratio())
+        };
+        let merged = || {
+            parts
+                .iter()
+                .filter(is_cheap)
+                .find_map(|part| self.merge_part(part))
+        };
+        self.move_from_level_one(&parts).or_else(merged)
     }
 
     /// Moves the tables of level 1 that overlap nothing as deep as they may go; those with the same target in one plan.

@@ -135,6 +135,46 @@ fn level_one_merges_as_a_whole_with_what_it_overlaps() {
 }
 
 #[test]
+fn a_tree_at_rest_empties_level_one_where_that_is_cheap() {
+    let check = |text: &str, expected: &str| {
+        let plan = merge_at_rest(&tree(text), &options(), &KeyOrder::BYTEWISE);
+        assert_eq!(draw(plan), expected, "for the tree {text}");
+    };
+    check("", "none");
+    check("L2: 1[a-k 64M] 2[m-z 64M]", "none");
+    check("L1: 1[a-z 1M] 2[a-z 1M]", "merge 1:1,2 -> 2 bottom");
+    check(
+        "L1: 3[a-z 7M] / L2: 1[a-k 35M] 2[m-z 35M]",
+        "merge 1:3 2:1,2 -> 2 bottom",
+    );
+    // More than ten times as much below.
+    check("L1: 3[a-z 6M] / L2: 1[a-k 35M] 2[m-z 35M]", "none");
+    // Hardly anything at all.
+    check("L1: 3[a-z 63K] / L2: 1[a-z 63K]", "none");
+    check(
+        "L1: 3[a-z 64K] / L2: 1[a-z 640K]",
+        "merge 1:3 2:1 -> 2 bottom",
+    );
+    // One part is worth it, another is not.
+    check(
+        "L1: 3[a-c 1M] 4[x-z 1M] / L2: 1[a-k 35M] 2[m-z 9M]",
+        "merge 1:4 2:2 -> 2 bottom",
+    );
+    // What overlaps nothing moves first.
+    check(
+        "L1: 3[a-c 1M] 4[b-d 1M] 5[x-z 1M] / L2: 1[m-n 35M]",
+        "move 1:5 -> 2 bottom",
+    );
+    // Another merge has what is below.
+    check("L1: 3[a-z 7M] / L2: 1[a-k 35M *] 2[m-z 35M]", "none");
+    // Not past a level that can hold it.
+    check(
+        "L1: 5[a-z 64M] / L2: 4[a-z 128M] / L3: 1[a-z 3G]",
+        "merge 1:5 2:4 -> 2",
+    );
+}
+
+#[test]
 fn level_one_skips_levels_that_the_data_does_not_fill() {
     check(
         "L1: 5[a-z 64M] 6[a-z 64M] 7[a-z 64M] 8[a-z 64M] / L2: / L3: 1[a-z 900M]",

@@ -3,8 +3,8 @@
 //! The cursor holds one block. A key that lies whole in the block is borrowed from it; otherwise it is put together in
 //! a buffer that is used again, and from one entry of a block to the next only its middle is copied. Values are
 //! decompressed when they are asked for, so a walk that looks at keys never pays for them: the first one alone, where that
-//! is the faster way, and at the second one the whole column of the block. Whoever needed the last block's whole column is
-//! given the next one's at once.
+//! is the faster way, and at the second one the whole column of the block. Whoever needed a block's whole column and walks on
+//! to the next one is given that one's at once; a jump begins anew.
 //!
 //! A seek looks into the block that the cursor is in first.
 
@@ -98,13 +98,14 @@ impl TableCursor {
         }
     }
 
-    /// Goes over to another table, without a place in it; what it needs to work is kept.
-    pub(crate) fn change_table(&mut self, table: Arc<Table>) {
-        self.table = table;
+    /// Goes over to another table, without a place in it; what it needs to work is kept. Answers the table that it was in.
+    pub(crate) fn change_table(&mut self, table: Arc<Table>) -> Arc<Table> {
+        let left = std::mem::replace(&mut self.table, table);
         self.read_ahead = ReadAhead::default();
         self.block = None;
         self.is_valid = false;
         self.decompressed = Decompressed::Nothing;
+        left
     }
 
     /// The table it walks.
@@ -117,11 +118,16 @@ impl TableCursor {
     fn load(&mut self, index: usize) -> StorageResult<&DataBlock> {
         self.is_valid = false;
         if self.block.is_none() || self.block_index != index {
+            // Only a walk goes on as it did: after a jump, one value is wanted until a second one is.
+            let is_walk = self.block.is_some() && index.abs_diff(self.block_index) == 1;
+            self.wants_column = is_walk
+                && match self.decompressed {
+                    Decompressed::Nothing => self.wants_column,
+                    Decompressed::Entry(_) => false,
+                    Decompressed::Column => true,
+                };
+            self.decompressed = Decompressed::Nothing;
             self.block = None;
-            if self.decompressed != Decompressed::Nothing {
-                self.wants_column = self.decompressed == Decompressed::Column;
-                self.decompressed = Decompressed::Nothing;
-            }
             let block = self
                 .read_ahead
                 .fetch(&self.table, &self.cache, self.cursor_use, index)?;

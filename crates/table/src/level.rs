@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use kingtide_base::{Cursor, EntryKind, KeyOrder, SeqNo, StorageResult, ValueRef};
+use kingtide_base::{Cursor, EntryKind, KeyOrder, SeqNo, StorageError, StorageResult, ValueRef};
 use kingtide_format::TableMeta;
 use kingtide_format::block::DataBlock;
 
 use crate::cursor::{CursorUse, TableCursor};
+use crate::handles::has_no_more_files;
+use crate::table::Table;
 use crate::table_cache::TableCache;
 use kingtide_collections::BlockCache;
 
@@ -22,7 +24,22 @@ impl LevelTables for Vec<Arc<TableMeta>> {
     }
 }
 
-/// A cursor over the tables of one level. It keeps one table open.
+/// Tables that a reader's cursor keeps open beside the one that it is in, the last ones it was in: so seeks to and fro
+/// leave the counts alone that all readers of a table share.
+const TABLES_KEPT: usize = 8;
+/// At most one in so many of the tables that may be open.
+const TABLES_KEPT_DIVISOR: usize = 32;
+
+/// How a cursor comes to another table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Going {
+    /// It may come back.
+    Seek,
+    /// From the end of the one beside it.
+    Walk,
+}
+
+/// A cursor over the tables of one level. It keeps a few tables open.
 pub struct LevelCursor {
     tables: Arc<dyn LevelTables>,
     cache: Arc<TableCache>,
@@ -31,6 +48,8 @@ pub struct LevelCursor {
     cursor_use: CursorUse,
     index: usize,
     current: Option<TableCursor>,
+    /// With their indexes; the one it was in last is the last.
+    kept: Vec<(usize, Arc<Table>)>,
 }
 
 impl std::fmt::Debug for LevelCursor {
@@ -60,23 +79,40 @@ impl LevelCursor {
             cursor_use,
             index: 0,
             current: None,
+            kept: Vec::new(),
         }
     }
 
     /// Opens table `index` with a cursor that has no place yet; `None` when there is no such table. After an error
     /// there is no current table, so the cursor is invalid.
-    fn open(&mut self, index: usize) -> StorageResult<Option<&mut TableCursor>> {
+    fn open(&mut self, index: usize, going: Going) -> StorageResult<Option<&mut TableCursor>> {
         let Some(meta) = self.tables.tables().get(index) else {
             self.current = None;
             return Ok(None);
         };
         if self.current.is_none() || self.index != index {
             let before = self.current.take();
-            let table = self.cache.get(meta, &self.order)?;
-            self.index = index;
+            let table = match self.kept.iter().position(|(kept, _)| *kept == index) {
+                Some(place) => self.kept.remove(place).1,
+                None => match self.cache.get(meta, &self.order) {
+                    Err(StorageError::Io { source, .. })
+                        if has_no_more_files(&source) && !self.kept.is_empty() =>
+                    {
+                        self.kept.clear();
+                        self.cache.get(meta, &self.order)?
+                    }
+                    outcome => outcome?,
+                },
+            };
+            let from = std::mem::replace(&mut self.index, index);
             self.current = Some(match before {
                 Some(mut cursor) => {
-                    cursor.change_table(table);
+                    let left = cursor.change_table(table);
+                    if going == Going::Seek && self.cursor_use == CursorUse::Read {
+                        let most = TABLES_KEPT.min(self.cache.open_max() / TABLES_KEPT_DIVISOR);
+                        self.kept.push((from, left));
+                        self.kept.drain(..self.kept.len().saturating_sub(most));
+                    }
                     cursor
                 }
                 None => table.cursor(&self.blocks, self.cursor_use),
@@ -92,7 +128,7 @@ impl LevelCursor {
             .as_ref()
             .is_some_and(|cursor| !cursor.is_valid())
         {
-            if let Some(cursor) = self.open(self.index + 1)? {
+            if let Some(cursor) = self.open(self.index + 1, Going::Walk)? {
                 cursor.seek_first()?;
             }
         }
@@ -110,7 +146,7 @@ impl LevelCursor {
                 self.current = None;
                 return Ok(());
             };
-            if let Some(cursor) = self.open(previous)? {
+            if let Some(cursor) = self.open(previous, Going::Walk)? {
                 cursor.seek_last()?;
             }
         }
@@ -120,7 +156,7 @@ impl LevelCursor {
 
 impl Cursor for LevelCursor {
     fn seek_first(&mut self) -> StorageResult<()> {
-        if let Some(cursor) = self.open(0)? {
+        if let Some(cursor) = self.open(0, Going::Seek)? {
             cursor.seek_first()?;
         }
         self.skip_forward()
@@ -130,7 +166,7 @@ impl Cursor for LevelCursor {
         let Some(last) = self.tables.tables().len().checked_sub(1) else {
             return Ok(());
         };
-        if let Some(cursor) = self.open(last)? {
+        if let Some(cursor) = self.open(last, Going::Seek)? {
             cursor.seek_last()?;
         }
         self.skip_backward()
@@ -147,7 +183,7 @@ impl Cursor for LevelCursor {
             Some(table) if self.current.is_some() && is_in(table) => self.index,
             _ => tables.partition_point(|table| self.order.compare(&table.largest, key).is_lt()),
         };
-        if let Some(cursor) = self.open(index)? {
+        if let Some(cursor) = self.open(index, Going::Seek)? {
             cursor.seek(key)?;
         }
         self.skip_forward()
@@ -162,7 +198,7 @@ impl Cursor for LevelCursor {
             self.current = None;
             return Ok(());
         };
-        if let Some(cursor) = self.open(index)? {
+        if let Some(cursor) = self.open(index, Going::Seek)? {
             cursor.seek_for_prev(key)?;
         }
         self.skip_backward()

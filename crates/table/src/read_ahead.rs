@@ -54,7 +54,6 @@ impl ReadAhead {
         cursor_use: CursorUse,
         index: usize,
     ) -> StorageResult<Arc<DataBlock>> {
-        let extent = table.fences.extent(index);
         let is_forward = self.last.is_some_and(|last| last + 1 == index);
         self.last = Some(index);
         match cursor_use {
@@ -68,8 +67,7 @@ impl ReadAhead {
                 Ok(Arc::new(self.read(table, index)?))
             }
             CursorUse::Read => {
-                let key = (table.meta.file, extent.start);
-                if let Some(block) = cache.get(&key) {
+                if let Some(block) = table.cached_block(index, cache) {
                     self.misses = 0;
                     return Ok(block);
                 }
@@ -79,9 +77,8 @@ impl ReadAhead {
                 } else {
                     (self.window_bytes * 2).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX)
                 };
-                let block = Arc::new(self.read(table, index)?);
-                let charge = block.memory_bytes();
-                Ok(cache.insert(key, block, charge))
+                let block = self.read(table, index)?;
+                Ok(table.cache_block(index, block, cache))
             }
         }
     }

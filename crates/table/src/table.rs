@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use kingtide_base::{Fragments, KeyOrder, SeqNo, StorageError, StorageResult, Truncated};
-use kingtide_collections::{BlockCache, Charge, Filter, prefetch_bytes};
+use kingtide_collections::{BlockCache, BlockPlaces, Charge, Filter, prefetch_bytes};
 use kingtide_env::File;
 use kingtide_format::TableMeta;
 use kingtide_format::block::{BlockFault, DataBlock};
@@ -28,6 +28,8 @@ pub struct Table {
     pub(crate) fences: Fences,
     pub(crate) filter: Option<Filter>,
     pub(crate) ranges: Arc<Fragments>,
+    /// Where the cache notes its blocks.
+    places: Arc<BlockPlaces<DataBlock>>,
     pub(crate) footer: KlogFooter,
     /// What the table keeps in memory, once a cache keeps it.
     pub(crate) charge: Option<Charge>,
@@ -110,6 +112,7 @@ impl Table {
             name,
             meta: sections.meta,
             order,
+            places: BlockPlaces::new(fences.blocks()),
             fences,
             filter,
             ranges: Arc::new(ranges),
@@ -213,7 +216,8 @@ impl Table {
     pub fn memory_bytes(&self) -> usize {
         let filter = self.filter.as_ref().map_or(0, Filter::memory_bytes);
         let keys = self.meta.smallest.len() + self.meta.largest.len();
-        size_of::<Self>() + self.fences.memory_bytes() + self.ranges.memory_bytes() + filter + keys
+        let blocks = self.fences.memory_bytes() + self.places.memory_bytes();
+        size_of::<Self>() + blocks + self.ranges.memory_bytes() + filter + keys
     }
 
     /// What the manifest records about the table.
@@ -229,14 +233,37 @@ impl Table {
         index: usize,
         cache: &BlockCache<DataBlock>,
     ) -> StorageResult<Arc<DataBlock>> {
-        let key = (self.meta.file, self.fences.extent(index).start);
-        if let Some(block) = cache.get(&key) {
-            prefetch_bytes(block.search_bytes());
+        if let Some(block) = self.cached_block(index, cache) {
             return Ok(block);
         }
-        let block = Arc::new(self.read_block(index)?);
+        let block = self.read_block(index)?;
+        Ok(self.cache_block(index, block, cache))
+    }
+
+    /// Data block `index`, if the cache has it.
+    #[inline]
+    pub(crate) fn cached_block(
+        &self,
+        index: usize,
+        cache: &BlockCache<DataBlock>,
+    ) -> Option<Arc<DataBlock>> {
+        let key = || (self.meta.file, self.fences.extent(index).start);
+        let block = cache.get_at((&self.places, index), key)?;
+        prefetch_bytes(block.search_bytes());
+        Some(block)
+    }
+
+    /// Puts data block `index` into the cache; answers the one that all readers share.
+    pub(crate) fn cache_block(
+        &self,
+        index: usize,
+        mut block: DataBlock,
+        cache: &BlockCache<DataBlock>,
+    ) -> Arc<DataBlock> {
+        block.note_landmarks();
+        let key = (self.meta.file, self.fences.extent(index).start);
         let charge = block.memory_bytes();
-        Ok(cache.insert(key, block, charge))
+        cache.insert_at(key, (&self.places, index), Arc::new(block), charge)
     }
 
     /// Data block `index`, from the file.

@@ -194,6 +194,10 @@ impl Memtable {
     /// is the key's by the family's order; without it, it is computed where it is of use.
     #[must_use]
     pub fn get(&self, key: &[u8], hash: Option<u64>, snapshot: SeqNo) -> Option<MemtableEntry<'_>> {
+        // What the snapshot sees is counted. The index of an empty memtable is memory that nobody has touched yet.
+        if self.is_empty() {
+            return None;
+        }
         let Some(index) = &self.index else {
             return self.search(key, snapshot);
         };

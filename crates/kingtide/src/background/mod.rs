@@ -9,6 +9,7 @@
 //! | `hold` | merging by hand, cancelling merges, what is going on |
 //! | `collect` | dead values give their room back |
 //! | `settle` | families with many tombstones are merged when the database is idle |
+//! | `rest` | level 1 is emptied when the database is idle |
 //! | `trim` | memory that was freed goes back to the system |
 //! | `keeper` | the log's keeper: windows and blanks ahead of the tail, interval syncs, marks |
 //!
@@ -21,6 +22,7 @@ mod early;
 mod helping;
 mod hold;
 mod keeper;
+mod rest;
 mod scheduler;
 mod settle;
 mod trim;

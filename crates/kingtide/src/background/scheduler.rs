@@ -49,7 +49,8 @@ pub(crate) enum Task {
     Flush,
     /// Merge tables as the policy wants.
     Merge,
-    /// Merge a family with many tombstones to the bottom, and empty value files that are mostly dead.
+    /// What waits for quiet: merge a family with many tombstones to the bottom, empty level 1, and empty value files that
+    /// are mostly dead.
     Settle,
     /// Merge the runs of the active memtable.
     MergeRuns,
@@ -461,6 +462,7 @@ impl Background {
             }
             Task::Settle => {
                 self.settle(engine, family)?;
+                self.rest(engine, family)?;
                 self.collect_values(engine, family)?;
                 self.schedule_merge(engine, family);
                 Ok(())
@@ -482,7 +484,7 @@ impl Background {
                 work: match task {
                     Task::Flush => "flush",
                     Task::Merge => "merge",
-                    Task::Settle => "merge of tombstones",
+                    Task::Settle => "merge at rest",
                     Task::MergeRuns => "merge in memory",
                 },
                 family: family.name(),

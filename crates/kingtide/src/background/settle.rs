@@ -13,7 +13,10 @@ use kingtide_base::{Fragments, SeqNo};
 
 use super::scheduler::{Background, Task};
 use crate::{
-    compaction::run::{Wanted, merge_once},
+    compaction::{
+        observe::wants_rest,
+        run::{Wanted, merge_once},
+    },
     engine::Engine,
     error::Result,
     family::{Family, Settled, SuperVersion},
@@ -31,13 +34,13 @@ const HIDDEN_SHARE: u64 = 4;
 const FRAGMENTS_MAX: usize = 1000;
 
 impl Background {
-    /// Has all families settled that should be; merge threads do it.
+    /// Has all families settled that should be, and level 1 of those that [rest](super::rest) emptied; merge threads do it.
     pub(crate) fn schedule_settling(&self, engine: &Engine) {
         if engine.options.read_only || self.are_merges_stopped() {
             return;
         }
         for family in engine.families.all() {
-            if wants_settling(engine, &family) {
+            if wants_settling(engine, &family) || wants_rest(engine, &family) {
                 self.schedule(Task::Settle, &family);
             }
             self.schedule_collection(engine, &family);
@@ -65,8 +68,7 @@ impl Background {
         drop(active);
         while flush_oldest(engine, family)? {}
         let state = state_of(engine, family);
-        let level_one_max = level_one(family) + family.options().l1_file_count_trigger;
-        let is_cancelled = || self.are_merges_stopped() || level_one(family) >= level_one_max;
+        let is_cancelled = self.is_overtaken(family);
         let is_flushed = family.load().active.table.is_empty();
         merge_once(engine, family, Wanted::All, &is_cancelled)?;
         if is_flushed {
@@ -74,15 +76,6 @@ impl Background {
         }
         Ok(())
     }
-}
-
-/// Tables on level 1.
-fn level_one(family: &Family) -> usize {
-    let current = family.load();
-    current
-        .version
-        .level(1)
-        .map_or(0, |level| level.tables().len())
 }
 
 fn wants_settling(engine: &Engine, family: &Family) -> bool {

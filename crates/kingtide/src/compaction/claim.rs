@@ -5,7 +5,8 @@ use std::sync::Arc;
 use kingtide_base::FileId;
 use kingtide_format::TableMeta;
 use kingtide_policy::{
-    MergePlan, merge_all as plan_all, merge_range as plan_range, pick_merge, rewrite_table,
+    MergePlan, merge_all as plan_all, merge_at_rest, merge_range as plan_range, pick_merge,
+    rewrite_table,
 };
 
 use super::age::Overdue;
@@ -25,6 +26,8 @@ pub(crate) enum Wanted<'a> {
     MostUrgent,
     /// The same, if it is a merge of level 1.
     LevelOne,
+    /// What helps readers of a tree that is not written to.
+    AtRest,
     /// Everything to the bottom.
     All,
     /// The tables with keys from the first to the second, both included, to the bottom; `None` is the end of the order.
@@ -59,6 +62,7 @@ impl<'a> Claim<'a> {
             Wanted::MostUrgent => pick_merge(&shape, &options, &family.order),
             Wanted::LevelOne => pick_merge(&shape, &options, &family.order)
                 .filter(|plan| plan.inputs.iter().any(|input| input.level == 1)),
+            Wanted::AtRest => merge_at_rest(&shape, &options, &family.order),
             Wanted::All => plan_all(&shape, &options, &family.order),
             Wanted::Range(start, end) => plan_range(&shape, &options, &family.order, (start, end)),
             Wanted::Rewrite(table) => rewrite_table(&shape, &options, &family.order, table),

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use kingtide_base::limits;
+use kingtide_base::{KeyOrder, limits};
 use kingtide_format::TableMeta;
-use kingtide_policy::{PolicyOptions, TableShape, TreeShape, pick_merge};
+use kingtide_policy::{MergePlan, PolicyOptions, TableShape, TreeShape, merge_at_rest, pick_merge};
 
 use super::age::Overdue;
 use crate::{
@@ -20,15 +20,26 @@ const RANGE_DELETE_WEIGHT: u64 = 1024;
 
 /// True when the policy wants a merge of `family`.
 pub(crate) fn wants_merge(engine: &Engine, family: &Family) -> bool {
+    has_plan(engine, family, pick_merge)
+}
+
+/// True when `family` should be merged if nobody writes to it.
+pub(crate) fn wants_rest(engine: &Engine, family: &Family) -> bool {
+    let current = family.load_full();
+    let level = current.version.level(1);
+    level.is_some_and(|level| !level.tables().is_empty()) && has_plan(engine, family, merge_at_rest)
+}
+
+fn has_plan(
+    engine: &Engine,
+    family: &Family,
+    pick: impl Fn(&TreeShape, &PolicyOptions, &KeyOrder) -> Option<MergePlan>,
+) -> bool {
     let overdue = Overdue::now(engine, family);
     let version = Arc::clone(&family.load().version);
     let busy = family.busy.lock();
-    pick_merge(
-        &shape_of(&version, &busy, overdue),
-        &policy_options(family),
-        &family.order,
-    )
-    .is_some()
+    let shape = shape_of(&version, &busy, overdue);
+    pick(&shape, &policy_options(family), &family.order).is_some()
 }
 
 /// The tables of `version`; `busy` is what running merges hold, `overdue` judges the age of tombstones.

@@ -474,8 +474,9 @@ impl Db {
         Ok(())
     }
 
-    /// Waits until no flush and no merge is queued or running. Has families that hold many tombstones, or tombstones
-    /// that got too old, compacted before, as an idle database does by itself after a while, and gives back what nobody needs: the memory of empty memtables,
+    /// Waits until no flush and no merge is queued or running, and does what an idle database does by itself after a
+    /// while: has families that hold many tombstones, or tombstones that got too old, compacted, empties level 1 of those
+    /// where that is little work, and gives back what nobody needs: the memory of empty memtables,
     /// files of tables that were merged, and the room of the log if everything is in tables.
     ///
     /// # Errors
@@ -488,6 +489,8 @@ impl Db {
             }
         }
         self.shared.background.schedule_overdue(self.engine());
+        // What is running may be all that is needed.
+        self.shared.background.wait_idle()?;
         self.shared.background.schedule_settling(self.engine());
         self.shared.background.wait_idle()?;
         self.engine().release_memory();

@@ -117,7 +117,7 @@ fn find_among(
         _ => false,
     };
     if let Some(hash) = hash {
-        for memory in current.memories() {
+        for memory in current.memories().filter(|memory| !memory.table.is_empty()) {
             memory.table.prefetch(hash);
         }
     }

@@ -1,0 +1,109 @@
+//! Where a reader finds the cached blocks of one table: a cell for each, under the block's number.
+//!
+//! The cache looks blocks up by a hash, under the lock of a shard. Who asks for the same few tables again and again, as every
+//! read does, knows better: a table numbers its blocks, and the cache notes in the cell of a number that the block is here.
+//! A hit by number takes the lock of that cell alone, so readers meet only at the very same block, and nothing is hashed.
+//!
+//! Invariant: a cell holds a block only while the cache does, and both the same one; cells are written under the lock of the
+//! block's shard too, which comes first. So what is in cells is within the cache's limit. A cell may be empty although the
+//! cache has the block (the table was closed in between): then the look-up by hash finds it and fills the cell.
+
+use std::{fmt, sync::Arc};
+
+use kingtide_env::sync::Mutex;
+
+/// See the module. Made by whoever opens a table, one for each opening.
+pub struct BlockPlaces<V>(Box<[Mutex<Place<V>>]>);
+
+struct Place<V> {
+    block: Option<Arc<V>>,
+    /// Set by hits, taken away by the sweep.
+    is_referenced: bool,
+}
+
+impl<V> BlockPlaces<V> {
+    /// Empty places for so many blocks.
+    #[must_use]
+    pub fn new(blocks: usize) -> Arc<Self> {
+        let empty = |_| {
+            Mutex::new(Place {
+                block: None,
+                is_referenced: false,
+            })
+        };
+        Arc::new(Self((0..blocks).map(empty).collect()))
+    }
+
+    /// What they cost in memory, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+
+    /// The block under `index`, marked as used.
+    #[inline]
+    pub(super) fn get(&self, index: usize) -> Option<Arc<V>> {
+        let mut place = self.0.get(index)?.lock();
+        let block = place.block.clone()?;
+        place.is_referenced = true;
+        Some(block)
+    }
+}
+
+impl<V> fmt::Debug for BlockPlaces<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BlockPlaces({})", self.0.len())
+    }
+}
+
+/// The cell of a block that is in the cache; dropped under the lock of the block's shard, which empties the cell.
+pub(super) struct Home<V> {
+    places: Arc<BlockPlaces<V>>,
+    index: u32,
+}
+
+impl<V> Home<V> {
+    /// The cell `index` of `places`; `None` when there is no such cell.
+    pub(super) fn new(places: &Arc<BlockPlaces<V>>, index: usize) -> Option<Self> {
+        let number = u32::try_from(index).ok()?;
+        places.0.get(index).map(|_| Self {
+            places: Arc::clone(places),
+            index: number,
+        })
+    }
+
+    fn place(&self) -> Option<&Mutex<Place<V>>> {
+        self.places.0.get(self.index as usize)
+    }
+
+    /// True when both are the same cell.
+    pub(super) fn is(&self, places: &Arc<BlockPlaces<V>>, index: usize) -> bool {
+        Arc::ptr_eq(&self.places, places) && self.index as usize == index
+    }
+
+    pub(super) fn fill(&self, block: &Arc<V>) {
+        if let Some(place) = self.place() {
+            place.lock().block = Some(Arc::clone(block));
+        }
+    }
+
+    /// Takes the mark away; whether there was one.
+    pub(super) fn take_mark(&self) -> bool {
+        self.place()
+            .is_some_and(|place| std::mem::take(&mut place.lock().is_referenced))
+    }
+}
+
+impl<V> Drop for Home<V> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place() {
+            let mut place = place.lock();
+            place.block = None;
+            place.is_referenced = false;
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

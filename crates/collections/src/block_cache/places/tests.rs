@@ -1,0 +1,144 @@
+use std::{sync::Arc, thread};
+
+use kingtide_base::FileId;
+
+use super::BlockPlaces;
+use crate::{
+    block_cache::{BlockCache, SHARD_BYTES_MIN},
+    testing::Random,
+};
+
+type Cache = BlockCache<u64>;
+
+fn get(cache: &Cache, file: u64, places: &Arc<BlockPlaces<u64>>, index: usize) -> Option<u64> {
+    let key = || (FileId(file), index as u64);
+    cache.get_at((places, index), key).map(|block| *block)
+}
+
+fn insert(cache: &Cache, file: u64, places: &Arc<BlockPlaces<u64>>, index: usize, charge: usize) {
+    let (key, block) = ((FileId(file), index as u64), file * 1000 + index as u64);
+    let shared = cache.insert_at(key, (places, index), Arc::new(block), charge);
+    assert_eq!(*shared, block);
+}
+
+/// Goal: a cell holds a block only while the cache does, and a look-up by number answers what one by key would. Method:
+/// random calls on caches of several sizes, through two openings of each of three files; after each call all cells are
+/// compared with the cache.
+#[test]
+fn cells_hold_what_the_cache_holds() {
+    for (seed, capacity) in [(1, 1), (2, 4000), (3, 60_000), (4, 2 << 20)] {
+        let mut random = Random::new(seed);
+        let cache = Cache::new(capacity);
+        let mut openings: Vec<_> = (0..6).map(|_| BlockPlaces::new(40)).collect();
+        for step in 0..4000_u64 {
+            let opening = random.below(6);
+            let (file, places) = (opening as u64 % 3, openings[opening].clone());
+            let index = random.below(40);
+            let is_cached = cache.get(&(FileId(file), index as u64)).is_some();
+            match random.below(100) {
+                0 => cache.remove_file(FileId(file)),
+                1 => openings[opening] = BlockPlaces::new(40),
+                2 => cache.set_limit(random.below(capacity + 1)),
+                3 => cache.set_limit(capacity),
+                4..50 => insert(&cache, file, &places, index, random.below(9000)),
+                _ => {
+                    let found = get(&cache, file, &places, index);
+                    assert_eq!(found, is_cached.then_some(file * 1000 + index as u64));
+                }
+            }
+            assert!(cache.usage().bytes <= capacity, "seed {seed}, step {step}");
+            for (opening, places) in openings.iter().enumerate() {
+                for (index, place) in places.0.iter().enumerate() {
+                    if let Some(block) = &place.lock().block {
+                        let cached = cache.get(&(FileId(opening as u64 % 3), index as u64));
+                        let is_same = cached.is_some_and(|cached| Arc::ptr_eq(&cached, block));
+                        assert!(is_same, "seed {seed}, step {step}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Goal: evicted blocks leave memory although readers found them by number. Method: count the references.
+#[test]
+fn evicted_blocks_leave_their_cells() {
+    let cache = BlockCache::new(SHARD_BYTES_MIN);
+    let places = BlockPlaces::new(1000);
+    let block = Arc::new(0_u8);
+    for index in 0..1000 {
+        let key = (FileId(1), index as u64);
+        cache.insert_at(key, (&places, index), Arc::clone(&block), 4096);
+    }
+    assert_eq!(Arc::strong_count(&block), 1 + 2 * cache.usage().entries);
+    cache.set_limit(10_000);
+    assert_eq!(cache.usage().entries, 2);
+    assert_eq!(Arc::strong_count(&block), 5);
+    cache.remove_file(FileId(1));
+    assert_eq!(Arc::strong_count(&block), 1);
+}
+
+/// Goal: hits by number count as use. Method: ten blocks are looked up by number while ten thousand others come.
+#[test]
+fn blocks_that_are_found_by_number_outlive_a_scan() {
+    let cache = Cache::new(SHARD_BYTES_MIN);
+    let (used, scanned) = (BlockPlaces::new(10), BlockPlaces::new(10_000));
+    (0..10).for_each(|index| insert(&cache, 1, &used, index, 4096));
+    for next in 0..10_000 {
+        for index in 0..10 {
+            assert!(get(&cache, 1, &used, index).is_some(), "after {next}");
+        }
+        insert(&cache, 2, &scanned, next, 4096);
+    }
+    let usage = cache.usage();
+    assert_eq!((usage.hits, usage.misses), (100_000, 0));
+}
+
+/// Goal: a table that is opened again finds the blocks that are still there. Method: two openings, one after the other.
+#[test]
+fn another_opening_finds_the_blocks_of_the_first() {
+    let cache = Cache::new(1 << 20);
+    let first = BlockPlaces::new(3);
+    (0..2).for_each(|index| insert(&cache, 1, &first, index, 100));
+    drop(first);
+    let second = BlockPlaces::new(3);
+    assert_eq!(get(&cache, 1, &second, 0), Some(1000));
+    assert!(second.get(0).is_some() && second.get(1).is_none());
+    assert_eq!(get(&cache, 1, &second, 2), None);
+    // A number beyond the places is no cell, and no fault.
+    assert_eq!(get(&cache, 1, &second, 7), None);
+    let none = BlockPlaces::new(0);
+    assert_eq!(get(&cache, 1, &none, 1), Some(1001));
+}
+
+/// Goal: threads that use one cache see whole blocks of their numbers. Method: four threads over the same places of three
+/// files, in a cache that holds a part of them.
+#[test]
+fn threads_share_places() {
+    let cache = Cache::new(SHARD_BYTES_MIN);
+    let openings: Vec<_> = (0..3).map(|_| BlockPlaces::new(100)).collect();
+    thread::scope(|scope| {
+        for seed in 0..4 {
+            let (cache, openings) = (&cache, &openings);
+            scope.spawn(move || {
+                let mut random = Random::new(seed);
+                for _ in 0..5000 {
+                    let (file, index) = (random.below(3), random.below(100));
+                    let expected = file as u64 * 1000 + index as u64;
+                    match get(cache, file as u64, &openings[file], index) {
+                        Some(block) => assert_eq!(block, expected, "seed {seed}"),
+                        None => insert(cache, file as u64, &openings[file], index, 8192),
+                    }
+                    if random.chance(500) {
+                        cache.remove_file(FileId(file as u64));
+                    }
+                }
+            });
+        }
+    });
+    assert!(cache.usage().bytes <= SHARD_BYTES_MIN);
+    drop(cache);
+    for place in openings.iter().flat_map(|places| &places.0) {
+        assert!(place.lock().block.is_none(), "nothing outlives the cache");
+    }
+}
