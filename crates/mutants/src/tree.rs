@@ -17,13 +17,35 @@ use crate::{
     switch::{self, Switched},
 };
 
-/// What the engine asks, added to the lowest crate of the copy.
+/// The lowest crate.
+const BASE: &str = "crates/base/src/lib.rs";
+/// What the engine asks, added to the lowest crate of the copy. A process that is given a file for notes writes the number of
+/// each mutant to it whose text it runs through.
 const SWITCH: &str = r#"
 /// True when this process shall run as mutant `number`.
 pub fn mutant_runs(number: usize) -> bool {
-    static RUNS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    let wanted = || std::env::var("KINGTIDE_MUTANT").ok()?.parse().ok();
-    *RUNS.get_or_init(|| wanted().unwrap_or(usize::MAX)) == number
+    use std::{
+        env, fs::{File, OpenOptions}, io::Write,
+        sync::{OnceLock, atomic::{AtomicBool, Ordering}},
+    };
+    static RUNS: OnceLock<(usize, Option<File>)> = OnceLock::new();
+    static NOTED: [AtomicBool; 8192] = [const { AtomicBool::new(false) }; 8192];
+    let (wanted, notes) = RUNS.get_or_init(|| {
+        let wanted = || env::var("KINGTIDE_MUTANT").ok()?.parse().ok();
+        let notes = || {
+            let path = env::var_os("KINGTIDE_MUTANT_NOTES")?;
+            OpenOptions::new().create(true).append(true).open(path).ok()
+        };
+        (wanted().unwrap_or(usize::MAX), notes())
+    });
+    if let Some(mut notes) = notes.as_ref()
+        && NOTED.get(number).is_some_and(|noted| !noted.swap(true, Ordering::Relaxed))
+    {
+        // One write per line: several processes may share the file.
+        let line = format!("{number}\n");
+        drop(notes.write_all(line.as_bytes()));
+    }
+    *wanted == number
 }
 "#;
 /// Builds until the switched copy compiles; each takes out what the one before was told.
@@ -67,7 +89,7 @@ struct Diagnostic {
     children: Vec<Diagnostic>,
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct Position {
     file_name: String,
     byte_start: usize,
@@ -89,12 +111,12 @@ pub struct Program {
 }
 
 impl Tree {
-    /// The copy for the repository at `root`, in `folder`, made anew; only changed files are touched, so that what was built
-    /// before is used again.
+    /// The copy for the repository at `root`, in `folder`. Only files that differ are touched, and those of `mutants` are
+    /// left to [`Tree::switch`], so that what was built before is used again.
     ///
     /// # Errors
     /// When it cannot be copied.
-    pub fn copy(root: &Path, folder: &Path) -> Result<Self, String> {
+    pub fn copy(root: &Path, folder: &Path, mutants: &[Mutant]) -> Result<Self, String> {
         let tree = Self {
             root: root.to_owned(),
             folder: folder.join("tree"),
@@ -106,16 +128,19 @@ impl Tree {
             .current_dir(root)
             .output()
             .map_err(|error| format!("git: {error}"))?;
+        let changed: BTreeSet<&str> = mutants.iter().map(|mutant| mutant.file.as_str()).collect();
         for file in String::from_utf8_lossy(&listed.stdout).lines() {
             // A link or a file that was removed is not needed to build.
-            if root.join(file).is_file() {
-                let bytes =
-                    fs::read(root.join(file)).map_err(|error| format!("{file}: {error}"))?;
-                tree.put(file, &bytes)?;
+            if changed.contains(file) || !root.join(file).is_file() {
+                continue;
             }
+            let mut bytes =
+                fs::read(root.join(file)).map_err(|error| format!("{file}: {error}"))?;
+            if file == BASE {
+                bytes.extend(SWITCH.as_bytes());
+            }
+            tree.put(file, &bytes)?;
         }
-        let base = "crates/base/src/lib.rs";
-        tree.put(base, (tree.original(base)? + SWITCH).as_bytes())?;
         Ok(tree)
     }
 
@@ -191,12 +216,14 @@ impl Tree {
         Err("the copy does not compile after many attempts".to_owned())
     }
 
-    /// The errors of the engine and the formats.
+    /// The errors of the crates whose code is changed.
     fn check(&self) -> Result<Vec<Diagnostic>, String> {
         let messages = self.cargo(
             "plain",
             &[
                 "check",
+                "-p",
+                "kingtide-collections",
                 "-p",
                 "kingtide-format",
                 "-p",
@@ -209,13 +236,18 @@ impl Tree {
         Ok(diagnostics.filter(|found| found.level == "error").collect())
     }
 
-    /// True when the copy compiles.
+    /// The files that errors of the compiler point at; nothing when the copy compiles.
     ///
     /// # Errors
     /// When cargo cannot be run.
-    pub fn compiles(&self) -> Result<bool, String> {
-        let arguments = ["check", "-p", "kingtide-format", "-p", "kingtide"];
-        Ok(self.cargo("plain", &arguments, &[])?.0)
+    pub fn files_with_errors(&self) -> Result<Option<BTreeSet<String>>, String> {
+        let errors = self.check()?;
+        if errors.is_empty() {
+            return Ok(None);
+        }
+        let spans = errors.into_iter().flat_map(|error| error.spans);
+        let primary = spans.filter(|position| position.is_primary);
+        Ok(Some(primary.map(|position| position.file_name).collect()))
     }
 
     /// Builds in the folder `place` with the arguments of cargo, and answers the programs that were asked for; none when it does not compile.
