@@ -63,6 +63,17 @@ pub struct Run {
     pub time: Duration,
 }
 
+impl Run {
+    /// The same with one of its tests alone.
+    pub fn only(&self, test: &str) -> Self {
+        Self {
+            runner: self.runner,
+            tests: vec![test.to_owned()],
+            time: self.time,
+        }
+    }
+}
+
 /// Whole programs of which nothing is known.
 pub fn unmeasured(runners: &[Runner]) -> Vec<Case> {
     let case = |runner| Case {

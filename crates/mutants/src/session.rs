@@ -44,7 +44,7 @@ pub struct Session {
 }
 
 /// The index of the stage that a mutant has to pass next; none when its verdict is known.
-pub fn next_stage(ledger: &Ledger, mutant: &Mutant) -> Option<usize> {
+fn next_stage(ledger: &Ledger, mutant: &Mutant) -> Option<usize> {
     match ledger.get(mutant) {
         None => Some(0),
         Some(row) if row.outcome == Outcome::Open => {
@@ -89,6 +89,11 @@ impl Session {
     /// # Errors
     /// When the copy cannot be built, a test cannot be started, or the ledger cannot be written.
     pub fn judge_all(mut self) -> Result<Ledger, String> {
+        let is_over = |mutant: &Mutant| next_stage(&self.ledger, mutant).is_none();
+        if self.mutants.iter().all(is_over) {
+            return Ok(self.ledger);
+        }
+        // All of them, also those that are judged: what was built before is used again.
         let switched = self.tree.switch(&self.mutants)?;
         println!(
             "{} of {} stand behind a switch",

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    cases::{self, Case, Runner},
+    cases::{self, Case, Run, Runner},
     process::{Ending, Role},
     tree::{Program, Tree},
 };
@@ -22,7 +22,7 @@ pub struct Plan {
     programs: &'static [(&'static str, &'static [&'static str])],
 }
 
-/// Unit tests, integration tests, those of the proofs, short proofs, and the simulator.
+/// Unit tests, short proofs, integration tests, those of the proofs, and the simulator: what is soon built comes first.
 pub const PLANS: &[Plan] = &[
     Plan {
         name: "unit tests",
@@ -47,6 +47,16 @@ pub const PLANS: &[Plan] = &[
         programs: &[],
     },
     Plan {
+        name: "model and crashes",
+        build: &["build", "-p", "kingtide-sim"],
+        flags: "",
+        programs: &[
+            ("kingtide-sim", &["model", "--operations", "20000"]),
+            ("kingtide-sim", &["crash-every-io", "--stride", "7"]),
+            ("kingtide-sim", &["kill-loop", "--rounds", "10"]),
+        ],
+    },
+    Plan {
         name: "integration tests",
         build: &["test", "--no-run", "-p", "kingtide", "--test", "*"],
         flags: "",
@@ -57,16 +67,6 @@ pub const PLANS: &[Plan] = &[
         build: &["test", "--no-run", "-p", "kingtide-testkit", "--tests"],
         flags: "",
         programs: &[],
-    },
-    Plan {
-        name: "model and crashes",
-        build: &["build", "-p", "kingtide-sim"],
-        flags: "",
-        programs: &[
-            ("kingtide-sim", &["model", "--operations", "20000"]),
-            ("kingtide-sim", &["crash-every-io", "--stride", "7"]),
-            ("kingtide-sim", &["kill-loop", "--rounds", "10"]),
-        ],
     },
     Plan {
         name: "simulator",
@@ -147,18 +147,40 @@ impl Stage {
         number: usize,
         scratch: &Path,
     ) -> Result<(Ending, String), String> {
-        for run in cases::runs_for(&self.cases, number) {
-            let ending = cases::judge(&self.runners, &run, role, scratch)?;
-            if ending != Ending::Passed {
-                let name = self.runners[run.runner].name.clone();
-                let only = match &run.tests[..] {
-                    [test] if ending == Ending::TimedOut => format!("{name}: {test}"),
-                    _ => name,
-                };
-                return Ok((ending, only));
+        for mut run in cases::runs_for(&self.cases, number) {
+            let name = &self.runners[run.runner].name;
+            loop {
+                match cases::judge(&self.runners, &run, role, scratch)? {
+                    Ending::Passed => break,
+                    Ending::TimedOut if run.tests.len() == 1 => {
+                        return Ok((Ending::TimedOut, format!("{name}: {}", run.tests[0])));
+                    }
+                    Ending::Failed(test) if run.tests.contains(&test) => {
+                        let alone = run.only(&test);
+                        if self.is_sure(&alone, role, scratch)? {
+                            return Ok((Ending::Failed(test), name.clone()));
+                        }
+                        println!("{name} {test} fails now and then: not believed");
+                        run.tests.retain(|other| *other != test);
+                        if run.tests.is_empty() {
+                            break;
+                        }
+                    }
+                    ending => return Ok((ending, name.clone())),
+                }
             }
         }
         Ok((Ending::Passed, String::new()))
+    }
+
+    /// True when a test that failed does so again, and does not without the mutant.
+    fn is_sure(&self, alone: &Run, role: Role<'_>, scratch: &Path) -> Result<bool, String> {
+        let again = cases::judge(&self.runners, alone, role, scratch)?;
+        if again == Ending::Passed || matches!(role, Role::Nobody) {
+            return Ok(again != Ending::Passed);
+        }
+        let nobody = cases::judge(&self.runners, alone, Role::Nobody, scratch)?;
+        Ok(nobody == Ending::Passed)
     }
 }
 

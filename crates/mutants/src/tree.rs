@@ -10,6 +10,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use kingtide_base::checksum;
 use serde::Deserialize;
 
 use crate::{
@@ -179,7 +180,9 @@ impl Tree {
     /// # Errors
     /// When the copy does not compile for a reason that has nothing to do with mutants.
     pub fn switch(&self, mutants: &[Mutant]) -> Result<BTreeSet<usize>, String> {
-        let mut refused: BTreeSet<usize> = BTreeSet::new();
+        let known = self.refused_path(mutants);
+        // Where another run was told already, nothing is written anew, and nothing built.
+        let mut refused = read_numbers(&known);
         for round in 1..=ROUNDS_MAX {
             let mut files: BTreeMap<&str, Vec<(usize, &Mutant)>> = BTreeMap::new();
             for (number, mutant) in mutants.iter().enumerate() {
@@ -198,6 +201,7 @@ impl Tree {
             let sites = written.values().flat_map(|file| &file.sites);
             let inside: BTreeSet<usize> = sites.map(|site| site.number).collect();
             if errors.is_empty() {
+                write_numbers(&known, &refused)?;
                 return Ok(inside);
             }
             let before = refused.len();
@@ -214,6 +218,17 @@ impl Tree {
             }
         }
         Err("the copy does not compile after many attempts".to_owned())
+    }
+
+    /// Where it is kept which of these mutants do not compile behind a switch.
+    fn refused_path(&self, mutants: &[Mutant]) -> PathBuf {
+        let mut names = String::new();
+        for mutant in mutants {
+            let (file, name, count) = mutant.key();
+            names.push_str(&format!("{file}\n{name}\n{count}\n"));
+        }
+        let name = format!("refused-{:016x}", checksum(names.as_bytes(), 0));
+        self.target.with_file_name(name)
     }
 
     /// The errors of the crates whose code is changed.
@@ -297,6 +312,17 @@ impl Tree {
             .filter_map(|line| serde_json::from_str(line).ok());
         Ok((output.status.success(), messages.collect()))
     }
+}
+
+/// The numbers in a file, one a line; none when there is no file.
+fn read_numbers(path: &Path) -> BTreeSet<usize> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+fn write_numbers(path: &Path, numbers: &BTreeSet<usize>) -> Result<(), String> {
+    let lines: String = numbers.iter().map(|number| format!("{number}\n")).collect();
+    fs::write(path, lines).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// The mutants that an error of the compiler points at: those whose own text it lies in or covers; otherwise all that share
