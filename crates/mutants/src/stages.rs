@@ -22,7 +22,7 @@ pub struct Plan {
     programs: &'static [(&'static str, &'static [&'static str])],
 }
 
-/// Unit tests, short proofs, integration tests, those of the proofs, and the simulator: what is soon built comes first.
+/// Unit tests, integration tests, short proofs, the tests of the proofs, and the simulator.
 pub const PLANS: &[Plan] = &[
     Plan {
         name: "unit tests",
@@ -47,6 +47,12 @@ pub const PLANS: &[Plan] = &[
         programs: &[],
     },
     Plan {
+        name: "integration tests",
+        build: &["test", "--no-run", "-p", "kingtide", "--test", "*"],
+        flags: "",
+        programs: &[],
+    },
+    Plan {
         name: "model and crashes",
         build: &["build", "-p", "kingtide-sim"],
         flags: "",
@@ -55,12 +61,6 @@ pub const PLANS: &[Plan] = &[
             ("kingtide-sim", &["crash-every-io", "--stride", "7"]),
             ("kingtide-sim", &["kill-loop", "--rounds", "10"]),
         ],
-    },
-    Plan {
-        name: "integration tests",
-        build: &["test", "--no-run", "-p", "kingtide", "--test", "*"],
-        flags: "",
-        programs: &[],
     },
     Plan {
         name: "tests of proofs",

@@ -119,6 +119,14 @@ fn a_segment_that_is_too_small_is_removed() {
     log.append(vec![3; 700_000]);
     assert_eq!(log.retire(from(SegmentId(2))), ["000001.wal"]);
     assert_eq!(log.tail.size(), (1, 4 << 20));
+
+    // Half as large is large enough.
+    let (_env, mut log) = Log::in_memory();
+    log.add_blank(2 << 20);
+    log.append(vec![3; 700_000]);
+    log.append(vec![3; 700_000]);
+    assert!(log.retire(from(SegmentId(2))).is_empty());
+    assert_eq!(log.tail.size(), (2, 3 << 20));
 }
 
 /// Goal: a sync covers every segment since the last one, oldest first, and then only the current one.
