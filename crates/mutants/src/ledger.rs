@@ -117,38 +117,11 @@ impl Ledger {
         self.rows.insert(mutant.key(), row);
     }
 
-    /// Forgets what the tests let pass, so that it is judged again.
-    pub fn forget_survivors(&mut self) {
-        self.rows
-            .retain(|_, row| !matches!(row.outcome, Outcome::Missed | Outcome::Open));
+    /// Forgets what the tests let pass, where the file or the change contains `only`, so that it is judged again.
+    pub fn forget_survivors(&mut self, only: &str) {
+        self.rows.retain(|_, row| {
+            !matches!(row.outcome, Outcome::Missed | Outcome::Open)
+                || !row.file.contains(only) && !row.mutant.contains(only)
+        });
     }
-}
-
-/// The verdicts on `mutants` in numbers, and the share that was caught of those that compile and can be observed.
-pub fn summary(ledger: &Ledger, mutants: &[Mutant]) -> String {
-    let count = |outcome| {
-        let rows = mutants.iter().filter_map(|mutant| ledger.get(mutant));
-        rows.filter(|row| row.outcome == outcome).count()
-    };
-    let killed = count(Outcome::Caught) + count(Outcome::Timeout);
-    let judged = killed + count(Outcome::Missed);
-    let share = if judged == 0 {
-        0.0
-    } else {
-        100.0 * killed as f64 / judged as f64
-    };
-    format!(
-        "{} mutants: {} caught, {} timeouts, {} missed, {} unviable, {} equal, {} open, {} not looked at; {share:.1}% of {judged} killed",
-        mutants.len(),
-        count(Outcome::Caught),
-        count(Outcome::Timeout),
-        count(Outcome::Missed),
-        count(Outcome::Unviable),
-        count(Outcome::Equal),
-        count(Outcome::Open),
-        mutants
-            .iter()
-            .filter(|mutant| ledger.get(mutant).is_none())
-            .count(),
-    )
 }

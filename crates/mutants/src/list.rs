@@ -17,6 +17,8 @@ const FILES: &[&str] = &[
     "crates/kingtide/src/compaction/**/*.rs",
     "crates/kingtide/src/flush/**/*.rs",
     "crates/kingtide/src/manifest/**/*.rs",
+    "crates/kingtide/src/output/**/*.rs",
+    "crates/collections/src/merge.rs",
     "crates/format/src/edit.rs",
     "crates/format/src/edit/*.rs",
     "crates/format/src/frame.rs",
@@ -33,8 +35,13 @@ const EXCLUDED_NAMES: &[&str] = &[
     "planted::",
 ];
 
-/// Tests and their helpers.
-const EXCLUDED_FILES: &[&str] = &["**/tests.rs", "**/*_tests.rs", "**/tests/**"];
+/// Tests, their helpers, and models for loom.
+const EXCLUDED_FILES: &[&str] = &[
+    "**/tests.rs",
+    "**/*_tests.rs",
+    "**/*_models.rs",
+    "**/tests/**",
+];
 
 /// A place in a file, both from 1, in characters.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -93,6 +100,24 @@ impl Mutant {
             replacement: replacement.to_owned(),
             span,
             count: 1,
+        }
+    }
+
+    /// One of several mutants of a file that is not there.
+    #[cfg(test)]
+    pub fn numbered(number: usize) -> Self {
+        let place = |column| Place {
+            line: number,
+            column,
+        };
+        let span = Span {
+            start: place(1),
+            end: place(2),
+        };
+        Self {
+            file: "a.rs".to_owned(),
+            full_name: format!("a.rs:{number}:1: change {number}"),
+            ..Self::for_test("BinaryOperator", "+", span)
         }
     }
 

@@ -1,27 +1,14 @@
-//! The tests that judge a mutant, the cheapest first.
+//! The stages in which a mutant is judged, the cheapest first.
 //!
-//! A stage is a build of the copy and some programs of it; a mutant that passes one goes on to the next. The programs of a stage run
-//! without a mutant first: how long that takes bounds how long a mutant may take, and a stage that fails then judges
-//! nobody.
+//! A stage is a build of the copy and some programs of it; a mutant that passes one goes on to the next.
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::path::{Path, PathBuf};
 
 use crate::{
-    process::{self, Ending},
+    cases::{self, Case, Run, Runner},
+    process::{Ending, Role},
     tree::{Program, Tree},
 };
-
-/// A mutant may take so many times as long as the tests take without it, and [`SLACK`] more.
-const PATIENCE: u32 = 6;
-/// For pauses of a busy machine.
-const SLACK: Duration = Duration::from_secs(20);
-/// What a program may take whose time without a mutant is not known.
-const UNMEASURED: Duration = Duration::from_secs(300);
-/// The number of no mutant.
-pub const NOBODY: usize = usize::MAX - 1;
 
 /// A build and what is run of it.
 pub struct Plan {
@@ -35,13 +22,15 @@ pub struct Plan {
     programs: &'static [(&'static str, &'static [&'static str])],
 }
 
-/// Unit tests, integration tests, those of the model, short proofs, and the simulator.
+/// Unit tests, integration tests, short proofs, the tests of the proofs, and the simulator.
 pub const PLANS: &[Plan] = &[
     Plan {
         name: "unit tests",
         build: &[
             "test",
             "--no-run",
+            "-p",
+            "kingtide-collections",
             "-p",
             "kingtide-format",
             "-p",
@@ -53,13 +42,13 @@ pub const PLANS: &[Plan] = &[
     },
     Plan {
         name: "golden files",
-        build: &["test", "--no-run", "-p", "kingtide-format", "--tests"],
+        build: &["test", "--no-run", "-p", "kingtide-format", "--test", "*"],
         flags: "",
         programs: &[],
     },
     Plan {
         name: "integration tests",
-        build: &["test", "--no-run", "-p", "kingtide", "--tests"],
+        build: &["test", "--no-run", "-p", "kingtide", "--test", "*"],
         flags: "",
         programs: &[],
     },
@@ -74,6 +63,12 @@ pub const PLANS: &[Plan] = &[
         ],
     },
     Plan {
+        name: "tests of proofs",
+        build: &["test", "--no-run", "-p", "kingtide-testkit", "--tests"],
+        flags: "",
+        programs: &[],
+    },
+    Plan {
         name: "simulator",
         build: &["build", "-p", "kingtide-sim"],
         flags: "--cfg simulated",
@@ -81,125 +76,130 @@ pub const PLANS: &[Plan] = &[
     },
 ];
 
-/// One program of a stage.
-struct Run {
-    name: String,
-    program: Program,
-    arguments: Vec<String>,
-    /// How long a mutant may take.
-    time: Duration,
-}
-
 /// A stage that is built.
 pub struct Stage {
     /// Names it in the ledger.
     pub name: &'static str,
-    runs: Vec<Run>,
+    runners: Vec<Runner>,
+    cases: Vec<Case>,
 }
 
 impl Stage {
-    /// Builds a stage and runs it without a mutant, to know how long that takes.
+    /// Builds a stage and runs its tests without a mutant, in the folders `scratch` at the same time.
     ///
     /// # Errors
-    /// When it cannot be built.
-    pub fn build(plan: &Plan, tree: &Tree, scratch: &Path) -> Result<Self, String> {
-        let mut stage = Self {
-            name: plan.name,
-            runs: Vec::new(),
-        };
-        for run in Self::build_unmeasured(plan, tree)?.runs {
-            stage.add(run, scratch)?;
-        }
-        // What is fast comes first.
-        stage.runs.sort_by_key(|run| run.time);
+    /// When it cannot be built or run.
+    pub fn build(plan: &Plan, tree: &Tree, scratch: &[PathBuf]) -> Result<Self, String> {
+        let mut stage = Self::build_unmeasured(plan, tree)?;
+        stage.cases = cases::measure(&stage.runners, scratch)?;
         Ok(stage)
     }
 
-    /// Builds a stage whose programs get [`UNMEASURED`].
+    /// Builds a stage of which nothing is measured.
     ///
     /// # Errors
     /// When it cannot be built.
     pub fn build_unmeasured(plan: &Plan, tree: &Tree) -> Result<Self, String> {
         let flags = [("RUSTFLAGS", plan.flags)];
-        let environment = if plan.flags.is_empty() {
-            &flags[..0]
-        } else {
-            &flags[..]
-        };
         // Other flags get folders of their own: cargo would build everything anew each time.
-        let place = if plan.flags.is_empty() {
-            "plain"
+        let (place, environment) = if plan.flags.is_empty() {
+            ("plain", &flags[..0])
         } else {
-            "simulated"
+            ("simulated", &flags[..])
         };
         let programs = tree.build(place, plan.build, environment)?;
         if programs.is_empty() {
             return Err(format!("{}: the copy does not compile", plan.name));
         }
+        let runners = runners_of(plan, &programs);
         Ok(Self {
             name: plan.name,
-            runs: runs_of(plan, &programs),
+            cases: cases::unmeasured(&runners),
+            runners,
         })
     }
 
-    /// Adds a program with the time that it may take.
-    fn add(&mut self, mut run: Run, scratch: &Path) -> Result<(), String> {
-        let start = Instant::now();
-        let ending = run.start(scratch, NOBODY, Duration::from_secs(1200))?;
-        let took = start.elapsed();
-        if ending != Ending::Passed {
-            // Not the mutants' fault: it says nothing about them.
-            eprintln!(
-                "{}: {} is left out, it ends with {ending:?} without a mutant",
-                self.name, run.name
-            );
-            return Ok(());
-        }
-        run.time = took * PATIENCE + SLACK;
-        self.runs.push(run);
-        Ok(())
+    /// How many tests it has, or programs where they are not told apart.
+    pub fn case_count(&self) -> usize {
+        self.cases.len()
     }
 
-    /// Runs the stage as mutant `number`, up to the first program that does not pass; with the name of that program.
+    /// Runs mutant `number` of the copy through the stage, up to the first process that does not pass; with the name of
+    /// its program.
     ///
     /// # Errors
     /// When a program cannot be started.
     pub fn judge(&self, number: usize, scratch: &Path) -> Result<(Ending, String), String> {
-        for run in &self.runs {
-            let ending = run.start(scratch, number, run.time)?;
-            if ending != Ending::Passed {
-                return Ok((ending, run.name.clone()));
+        self.judge_as(Role::Mutant(number), number, scratch)
+    }
+
+    /// As [`Stage::judge`], of a copy that is a mutant without a switch.
+    ///
+    /// # Errors
+    /// When a program cannot be started.
+    pub fn judge_alone(&self, scratch: &Path) -> Result<(Ending, String), String> {
+        self.judge_as(Role::Nobody, usize::MAX, scratch)
+    }
+
+    fn judge_as(
+        &self,
+        role: Role<'_>,
+        number: usize,
+        scratch: &Path,
+    ) -> Result<(Ending, String), String> {
+        for mut run in cases::runs_for(&self.cases, number) {
+            let name = &self.runners[run.runner].name;
+            loop {
+                match cases::judge(&self.runners, &run, role, scratch)? {
+                    Ending::Passed => break,
+                    Ending::TimedOut if run.tests.len() == 1 => {
+                        return Ok((Ending::TimedOut, format!("{name}: {}", run.tests[0])));
+                    }
+                    Ending::Failed(test) if run.tests.contains(&test) => {
+                        let alone = run.only(&test);
+                        if self.is_sure(&alone, role, scratch)? {
+                            return Ok((Ending::Failed(test), name.clone()));
+                        }
+                        println!("{name} {test} fails now and then: not believed");
+                        run.tests.retain(|other| *other != test);
+                        if run.tests.is_empty() {
+                            break;
+                        }
+                    }
+                    ending => return Ok((ending, name.clone())),
+                }
             }
         }
         Ok((Ending::Passed, String::new()))
     }
-}
 
-impl Run {
-    fn start(&self, scratch: &Path, number: usize, time: Duration) -> Result<Ending, String> {
-        let mut arguments = vec![self.program.path.display().to_string()];
-        arguments.extend(self.arguments.iter().cloned());
-        process::run(&arguments, &self.program.folder, scratch, number, time)
+    /// True when a test that failed does so again, and does not without the mutant.
+    fn is_sure(&self, alone: &Run, role: Role<'_>, scratch: &Path) -> Result<bool, String> {
+        let again = cases::judge(&self.runners, alone, role, scratch)?;
+        if again == Ending::Passed || matches!(role, Role::Nobody) {
+            return Ok(again != Ending::Passed);
+        }
+        let nobody = cases::judge(&self.runners, alone, Role::Nobody, scratch)?;
+        Ok(nobody == Ending::Passed)
     }
 }
 
-fn runs_of(plan: &Plan, programs: &[Program]) -> Vec<Run> {
-    let run = |program: &Program, arguments: &[&str]| Run {
+fn runners_of(plan: &Plan, programs: &[Program]) -> Vec<Runner> {
+    let runner = |program: &Program, arguments: &[&str]| Runner {
         name: [&[program.name.as_str()], arguments].concat().join(" "),
         program: program.clone(),
         arguments: arguments
             .iter()
             .map(|&argument| argument.to_owned())
             .collect(),
-        time: UNMEASURED,
     };
     if plan.programs.is_empty() {
         let tests = programs.iter().filter(|program| program.is_test);
-        return tests.map(|program| run(program, &[])).collect();
+        return tests.map(|program| runner(program, &[])).collect();
     }
     let named = |name: &str| programs.iter().find(move |program| program.name == name);
     let wanted = plan.programs.iter();
     wanted
-        .filter_map(|(name, arguments)| Some(run(named(name)?, arguments)))
+        .filter_map(|(name, arguments)| Some(runner(named(name)?, arguments)))
         .collect()
 }

@@ -10,6 +10,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use kingtide_base::checksum;
 use serde::Deserialize;
 
 use crate::{
@@ -17,13 +18,35 @@ use crate::{
     switch::{self, Switched},
 };
 
-/// What the engine asks, added to the lowest crate of the copy.
+/// The lowest crate.
+const BASE: &str = "crates/base/src/lib.rs";
+/// What the engine asks, added to the lowest crate of the copy. A process that is given a file for notes writes the number of
+/// each mutant to it whose text it runs through.
 const SWITCH: &str = r#"
 /// True when this process shall run as mutant `number`.
 pub fn mutant_runs(number: usize) -> bool {
-    static RUNS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    let wanted = || std::env::var("KINGTIDE_MUTANT").ok()?.parse().ok();
-    *RUNS.get_or_init(|| wanted().unwrap_or(usize::MAX)) == number
+    use std::{
+        env, fs::{File, OpenOptions}, io::Write,
+        sync::{OnceLock, atomic::{AtomicBool, Ordering}},
+    };
+    static RUNS: OnceLock<(usize, Option<File>)> = OnceLock::new();
+    static NOTED: [AtomicBool; 8192] = [const { AtomicBool::new(false) }; 8192];
+    let (wanted, notes) = RUNS.get_or_init(|| {
+        let wanted = || env::var("KINGTIDE_MUTANT").ok()?.parse().ok();
+        let notes = || {
+            let path = env::var_os("KINGTIDE_MUTANT_NOTES")?;
+            OpenOptions::new().create(true).append(true).open(path).ok()
+        };
+        (wanted().unwrap_or(usize::MAX), notes())
+    });
+    if let Some(mut notes) = notes.as_ref()
+        && NOTED.get(number).is_some_and(|noted| !noted.swap(true, Ordering::Relaxed))
+    {
+        // One write per line: several processes may share the file.
+        let line = format!("{number}\n");
+        drop(notes.write_all(line.as_bytes()));
+    }
+    *wanted == number
 }
 "#;
 /// Builds until the switched copy compiles; each takes out what the one before was told.
@@ -67,7 +90,7 @@ struct Diagnostic {
     children: Vec<Diagnostic>,
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct Position {
     file_name: String,
     byte_start: usize,
@@ -89,12 +112,12 @@ pub struct Program {
 }
 
 impl Tree {
-    /// The copy for the repository at `root`, in `folder`, made anew; only changed files are touched, so that what was built
-    /// before is used again.
+    /// The copy for the repository at `root`, in `folder`. Only files that differ are touched, and those of `mutants` are
+    /// left to [`Tree::switch`], so that what was built before is used again.
     ///
     /// # Errors
     /// When it cannot be copied.
-    pub fn copy(root: &Path, folder: &Path) -> Result<Self, String> {
+    pub fn copy(root: &Path, folder: &Path, mutants: &[Mutant]) -> Result<Self, String> {
         let tree = Self {
             root: root.to_owned(),
             folder: folder.join("tree"),
@@ -106,16 +129,19 @@ impl Tree {
             .current_dir(root)
             .output()
             .map_err(|error| format!("git: {error}"))?;
+        let changed: BTreeSet<&str> = mutants.iter().map(|mutant| mutant.file.as_str()).collect();
         for file in String::from_utf8_lossy(&listed.stdout).lines() {
             // A link or a file that was removed is not needed to build.
-            if root.join(file).is_file() {
-                let bytes =
-                    fs::read(root.join(file)).map_err(|error| format!("{file}: {error}"))?;
-                tree.put(file, &bytes)?;
+            if changed.contains(file) || !root.join(file).is_file() {
+                continue;
             }
+            let mut bytes =
+                fs::read(root.join(file)).map_err(|error| format!("{file}: {error}"))?;
+            if file == BASE {
+                bytes.extend(SWITCH.as_bytes());
+            }
+            tree.put(file, &bytes)?;
         }
-        let base = "crates/base/src/lib.rs";
-        tree.put(base, (tree.original(base)? + SWITCH).as_bytes())?;
         Ok(tree)
     }
 
@@ -154,7 +180,9 @@ impl Tree {
     /// # Errors
     /// When the copy does not compile for a reason that has nothing to do with mutants.
     pub fn switch(&self, mutants: &[Mutant]) -> Result<BTreeSet<usize>, String> {
-        let mut refused: BTreeSet<usize> = BTreeSet::new();
+        let known = self.refused_path(mutants);
+        // Where another run was told already, nothing is written anew, and nothing built.
+        let mut refused = read_numbers(&known);
         for round in 1..=ROUNDS_MAX {
             let mut files: BTreeMap<&str, Vec<(usize, &Mutant)>> = BTreeMap::new();
             for (number, mutant) in mutants.iter().enumerate() {
@@ -173,6 +201,7 @@ impl Tree {
             let sites = written.values().flat_map(|file| &file.sites);
             let inside: BTreeSet<usize> = sites.map(|site| site.number).collect();
             if errors.is_empty() {
+                write_numbers(&known, &refused)?;
                 return Ok(inside);
             }
             let before = refused.len();
@@ -191,12 +220,25 @@ impl Tree {
         Err("the copy does not compile after many attempts".to_owned())
     }
 
-    /// The errors of the engine and the formats.
+    /// Where it is kept which of these mutants do not compile behind a switch.
+    fn refused_path(&self, mutants: &[Mutant]) -> PathBuf {
+        let mut names = String::new();
+        for mutant in mutants {
+            let (file, name, count) = mutant.key();
+            names.push_str(&format!("{file}\n{name}\n{count}\n"));
+        }
+        let name = format!("refused-{:016x}", checksum(names.as_bytes(), 0));
+        self.target.with_file_name(name)
+    }
+
+    /// The errors of the crates whose code is changed.
     fn check(&self) -> Result<Vec<Diagnostic>, String> {
         let messages = self.cargo(
             "plain",
             &[
                 "check",
+                "-p",
+                "kingtide-collections",
                 "-p",
                 "kingtide-format",
                 "-p",
@@ -209,13 +251,18 @@ impl Tree {
         Ok(diagnostics.filter(|found| found.level == "error").collect())
     }
 
-    /// True when the copy compiles.
+    /// The files that errors of the compiler point at; nothing when the copy compiles.
     ///
     /// # Errors
     /// When cargo cannot be run.
-    pub fn compiles(&self) -> Result<bool, String> {
-        let arguments = ["check", "-p", "kingtide-format", "-p", "kingtide"];
-        Ok(self.cargo("plain", &arguments, &[])?.0)
+    pub fn files_with_errors(&self) -> Result<Option<BTreeSet<String>>, String> {
+        let errors = self.check()?;
+        if errors.is_empty() {
+            return Ok(None);
+        }
+        let spans = errors.into_iter().flat_map(|error| error.spans);
+        let primary = spans.filter(|position| position.is_primary);
+        Ok(Some(primary.map(|position| position.file_name).collect()))
     }
 
     /// Builds in the folder `place` with the arguments of cargo, and answers the programs that were asked for; none when it does not compile.
@@ -265,6 +312,17 @@ impl Tree {
             .filter_map(|line| serde_json::from_str(line).ok());
         Ok((output.status.success(), messages.collect()))
     }
+}
+
+/// The numbers in a file, one a line; none when there is no file.
+fn read_numbers(path: &Path) -> BTreeSet<usize> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+fn write_numbers(path: &Path, numbers: &BTreeSet<usize>) -> Result<(), String> {
+    let lines: String = numbers.iter().map(|number| format!("{number}\n")).collect();
+    fs::write(path, lines).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// The mutants that an error of the compiler points at: those whose own text it lies in or covers; otherwise all that share

@@ -83,3 +83,97 @@ pub(crate) fn exists_below(
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use kingtide_base::FileId;
+    use kingtide_format::{OldestTombstone, TableMeta};
+
+    use super::*;
+
+    const ORDER: KeyOrder = KeyOrder::BYTEWISE;
+
+    fn table(file: u64, smallest: &str, largest: &str) -> Arc<TableMeta> {
+        Arc::new(TableMeta {
+            file: FileId(file),
+            file_bytes: 100,
+            footer_checksum: 0,
+            smallest: smallest.into(),
+            largest: largest.into(),
+            is_largest_excluded: false,
+            sequence_min: SeqNo(1),
+            sequence_max: SeqNo(file),
+            sequence_base: SeqNo::ZERO,
+            entries: 10,
+            tombstones: 0,
+            oldest_tombstone: OldestTombstone::default(),
+            range_deletes: 0,
+            raw_bytes: 100,
+            value_files: Vec::new(),
+        })
+    }
+
+    fn ranges(version: &Version, level: u8) -> Vec<(String, String)> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match Below::levels(version, level, &ORDER) {
+            Below::Anywhere => panic!("the version is known"),
+            Below::In(ranges) => ranges
+                .iter()
+                .map(|(from, to)| (text(from), text(to)))
+                .collect(),
+        }
+    }
+
+    /// Goal: a key is below exactly when a table under the level may hold it. Method: tables that lie apart, overlap, touch
+    /// and lie in each other, on two levels.
+    #[test]
+    fn what_lies_below_is_told_by_the_ranges_of_tables() {
+        let tables = [
+            (1, table(9, "a", "z")),
+            (2, table(1, "c", "f")),
+            (2, table(2, "p", "r")),
+            (3, table(3, "e", "h")),
+            (3, table(4, "h1", "k")),
+            (3, table(5, "q", "q5")),
+        ];
+        let version = Version::from_tables(ORDER, tables).expect("disjoint");
+        let of = |from: &str, to: &str| (from.to_owned(), to.to_owned());
+        assert_eq!(ranges(&version, 0), [of("a", "z")]);
+        let below_one = [of("c", "h"), of("h1", "k"), of("p", "r")];
+        assert_eq!(ranges(&version, 1), below_one);
+        assert_eq!(
+            ranges(&version, 2),
+            [of("e", "h"), of("h1", "k"), of("q", "q5")]
+        );
+        assert!(ranges(&version, 3).is_empty());
+
+        let below = Below::levels(&version, 1, &ORDER);
+        let holds = |key: &str| below.holds(&ORDER, key.as_bytes());
+        for key in ["c", "d", "h", "h1", "k", "p", "r"] {
+            assert!(holds(key), "{key}");
+        }
+        for key in ["a", "bz", "h0", "k0", "o", "r0", "z"] {
+            assert!(!holds(key), "{key}");
+        }
+        assert!(Below::Anywhere.holds(&ORDER, b"a"));
+    }
+
+    /// Goal: a range delete meets what is below when a key that it deletes may lie there.
+    #[test]
+    fn range_deletes_meet_the_tables_that_they_reach() {
+        let tables = [(2, table(1, "c", "f")), (2, table(2, "p", "r"))];
+        let version = Version::from_tables(ORDER, tables).expect("disjoint");
+        let below = Below::levels(&version, 1, &ORDER);
+        let fragment = |from: &str, to: &str| {
+            Fragment::new(from.as_bytes(), to.as_bytes(), &[SeqNo(3)]).expect("one number")
+        };
+        let meets = |from: &str, to: &str| below.meets(&ORDER, &fragment(from, to));
+        for (from, to) in [("a", "d"), ("d", "e"), ("f", "g"), ("a", ""), ("g", "q")] {
+            assert!(meets(from, to), "{from} to {to}");
+        }
+        for (from, to) in [("a", "c"), ("f0", "p"), ("g", "h"), ("r0", "")] {
+            assert!(!meets(from, to), "{from} to {to}");
+        }
+        assert!(Below::Anywhere.meets(&ORDER, &fragment("a", "b")));
+    }
+}

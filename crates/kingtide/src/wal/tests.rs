@@ -586,3 +586,28 @@ fn mapped_and_positional_writes_give_the_same_bytes() {
         assert!(left == right, "{name} differs");
     }
 }
+
+/// Goal: people are shown the segments, with what their headers say, and nothing else that lies there. Method: a life, a blank,
+/// and a file and a directory with other names.
+#[test]
+fn a_survey_shows_segments_alone() {
+    let (env, mut log) = Log::in_memory();
+    log.add_blank(0);
+    for name in ["notes.txt", "x.wal", "000003.wal/inside"] {
+        let path = Path::new(DIRECTORY).join(name);
+        if let Some(parent) = path.parent() {
+            env.open_directory(parent, true).expect("it can be made");
+        }
+        env.write_file(&path, b"no segment").expect("memory");
+    }
+    let found = survey_segments(log.directory.as_ref()).expect("healthy");
+    let told: Vec<_> = found
+        .iter()
+        .map(|segment| (&*segment.name, segment.bytes, segment.life))
+        .collect();
+    let life = Some((SegmentId(1), Lsn(0)));
+    assert_eq!(
+        told,
+        [("000001.wal", 1 << 20, life), ("000002.wal", 1 << 20, None)]
+    );
+}

@@ -748,3 +748,46 @@ fn a_frame_is_read_twice_before_it_is_called_damaged() {
         }
     }
 }
+
+/// Goal: a batch that takes many frames comes back whole, and each of them counts. Method: one of five times the length of a
+/// frame's payload; then the same without its end.
+#[test]
+fn a_batch_of_many_parts_is_there_after_opening() {
+    let env = MemoryEnv::new(11);
+    let mut manifest = create(&env, first_state()).expect("new");
+    let before = manifest.state().clone();
+    let start = manifest.current.end;
+    let edits: Vec<Edit> = (200..212).map(table).collect();
+    assert!(encode_edits(&edits).len() > SMALL.payload_bytes_max * 4);
+    manifest.append(&edits).expect("memory");
+    let state = manifest.state().clone();
+    assert_eq!(state.families().next().expect("one").1.tables.len(), 13);
+    assert_eq!(read_state(&env).expect("whole"), state);
+
+    lose_witness(&env);
+    let path = current_path(&env);
+    let mut bytes = env.read_file(&path).expect("there");
+    bytes.truncate(start as usize + 400);
+    env.write_file(&path, &bytes).expect("memory");
+    assert_eq!(read_state(&env).expect("a torn tail"), before);
+}
+
+/// Goal: a reader beside a writer that replaces the manifest reads the new one, and does not look for ever. Method: the file
+/// is gone when it is opened, once and always.
+#[test]
+fn a_manifest_that_goes_meanwhile_is_looked_for_again() {
+    let (memory, env, manifest) = faulty_sample();
+    let state = manifest.state().clone();
+    drop(memory);
+    let path = Path::new(DIRECTORY_PATH);
+    let directory = env.open_directory(path, false).expect("there");
+    let gone = |times| Rule {
+        error: io::ErrorKind::NotFound,
+        times,
+        ..faulty(Operation::Open, "MANIFEST")
+    };
+    env.fail(gone(Times::Once));
+    assert_eq!(read(&*directory).expect("found at the second look"), state);
+    env.fail(gone(Times::Forever));
+    assert_eq!(io_kind(read(&*directory)), io::ErrorKind::NotFound);
+}

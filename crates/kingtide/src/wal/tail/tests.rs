@@ -120,6 +120,14 @@ fn a_segment_that_is_too_small_is_removed() {
     log.append(vec![3; 700_000]);
     assert_eq!(log.retire(from(SegmentId(2))), ["000001.wal"]);
     assert_eq!(log.tail.size(), (1, 4 << 20));
+
+    // Half as large is large enough.
+    let (_env, mut log) = Log::in_memory();
+    log.add_blank(2 << 20);
+    log.append(vec![3; 700_000]);
+    log.append(vec![3; 700_000]);
+    assert!(log.retire(from(SegmentId(2))).is_empty());
+    assert_eq!(log.tail.size(), (2, 3 << 20));
 }
 
 /// Goal: a sync covers every segment since the last one, oldest first, and then only the current one.
@@ -179,4 +187,90 @@ fn a_read_only_tail_takes_nothing() {
         tail.append(&mut [0; 64], &frames, SeqNo(1), Lsn(0))
             .is_err()
     );
+}
+
+/// A payload whose frame takes `bytes`.
+fn frame_of(bytes: u64) -> Vec<u8> {
+    vec![6; bytes as usize - FRAME_HEADER_BYTES]
+}
+
+/// Goal: a blank is asked for when the second half of the last segment is begun, twice as large as that, and large enough
+/// for the record that waits.
+#[test]
+fn the_next_segment_is_asked_for_in_time_and_is_larger() {
+    let (_env, mut log) = Log::in_memory();
+    assert_eq!(log.tail.next_blank_bytes(None), 2 << 20);
+    log.append(frame_of((1 << 19) - SEGMENT_FRAMES_OFFSET));
+    assert!(!log.tail.wants_blank(), "half of it is left");
+    log.append(frame_of(64));
+    assert!(log.tail.wants_blank() && log.tail.wants_attention());
+    log.add_blank(0);
+    assert!(!log.tail.wants_blank());
+
+    let buffer = vec![0; 5 << 20];
+    let mut frames = RecordFrames::default();
+    frames.prepare(&buffer, 0..buffer.len());
+    let needed = frame_bytes(buffer.len()) as u64 + SEGMENT_FRAMES_OFFSET;
+    assert_eq!(log.tail.next_blank_bytes(Some(&frames)), needed);
+}
+
+/// Goal: what is told of the log's size is so. Method: two segments of known sizes, records and a mark.
+#[test]
+fn bytes_are_counted() {
+    let (_env, mut log) = Log::in_memory();
+    log.add_blank(2 << 20);
+    log.append(frame_of(640_000));
+    log.append(frame_of(640_000));
+    assert!(log.tail.append_mark(SeqNo(2), Lsn(0)).expect("has room"));
+    let mark = frame_bytes(0) as u64;
+    assert_eq!(log.tail.segment(), SegmentId(2));
+    assert_eq!(log.tail.bytes_written(), 1_280_000 + mark);
+    assert_eq!(log.tail.position(), Lsn(1_280_000 + mark));
+    assert_eq!(log.tail.current_bytes(), 2 << 20);
+    let used = SEGMENT_FRAMES_OFFSET + 640_000 + mark;
+    assert_eq!(log.tail.retained_bytes(), (1 << 20) + used);
+    assert_eq!(log.tail.size(), (2, 3 << 20));
+}
+
+/// Goal: windows lie ahead of the tail, one after the other, up to the end of the segment. Method: a segment of four
+/// windows; the tail comes to the places where the next one is due, and just before.
+#[test]
+fn windows_go_ahead_of_the_tail() {
+    let (_env, mut log) = Log::in_memory();
+    log.add_blank(4 << 20);
+    let blank = log.tail.blanks.pop_front().expect("it was added");
+    log.tail.restart(blank).expect("a healthy disk");
+    let claim = |log: &mut Log| log.tail.claim_window().map(|(_, start)| start);
+
+    log.append(frame_of(65_472));
+    assert_eq!(claim(&mut log), None, "little was written");
+    log.append(frame_of(64));
+    assert!(log.tail.wants_attention());
+    // The tail is at 1024 + 65536, in the page that begins at 65536.
+    assert_eq!(claim(&mut log), Some(65_536));
+    assert_eq!(claim(&mut log), None, "it was claimed");
+    let due = 65_536 + WINDOW_BYTES / 2;
+    log.append(frame_of(due - log.tail.offset - 64));
+    assert_eq!(
+        claim(&mut log),
+        None,
+        "more than half of the window is left"
+    );
+    log.append(frame_of(64));
+    assert_eq!(claim(&mut log), Some(65_536 + WINDOW_BYTES));
+
+    let skipped = 2_686_976;
+    log.append(frame_of(skipped - log.tail.offset));
+    assert_eq!(claim(&mut log), Some(skipped), "not behind the tail");
+    log.append(frame_of(WINDOW_BYTES));
+    assert_eq!(claim(&mut log), Some(skipped + WINDOW_BYTES));
+    log.append(frame_of(4096));
+    assert_eq!(claim(&mut log), None, "the segment ends there");
+
+    log.append(frame_of(WINDOW_BYTES / 2));
+    let behind = WINDOW_BYTES / 2;
+    assert_eq!(claim(&mut log), Some(behind), "another segment begins");
+    log.tail.give_up_windows();
+    log.append(frame_of(WINDOW_BYTES / 2));
+    assert_eq!(claim(&mut log), None, "windows were given up");
 }
