@@ -71,14 +71,15 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<bool, String> {
     let mut ledger = None;
     if let Some(path) = wish.ledger {
         let path = root.join(path);
-        let text = read_ledger(&path)?;
-        let seed = next_seed(&text);
+        let seed = next_seed(&read_ledger(&path)?);
         command.env("KINGTIDE_SEED", seed.to_string());
-        ledger = Some((path, text, seed));
+        ledger = Some((path, seed));
     }
     let (is_clean, schedules) = watch(command.current_dir(root))?;
     println!("shuttle: {schedules} schedules in all");
-    if let Some((path, text, seed)) = ledger {
+    if let Some((path, seed)) = ledger {
+        // Read again: other commands may have added to it meanwhile.
+        let text = read_ledger(&path)?;
         let violations = u32::from(!is_clean);
         let build = commit(root).unwrap_or_else(|| "unknown".to_owned());
         let line = format!("{PART},{seed},{seed},{schedules},schedules,{violations},{build}\n");

@@ -110,7 +110,10 @@ mod tests {
     /// Goal: blocks are zeroed, aligned and writable from end to end, whether they are mapped or not.
     #[test]
     fn blocks_are_zeroed_and_whole() {
-        for bytes in [1, 4096, MAPPED_BYTES_MIN - 1, MAPPED_BYTES_MIN, 3 << 20] {
+        let all = [1, 4096, MAPPED_BYTES_MIN - 1, MAPPED_BYTES_MIN, 3 << 20];
+        // Miri goes through blocks byte by byte, and maps none.
+        let all = &all[..if cfg!(miri) { 2 } else { all.len() }];
+        for &bytes in all {
             let pages = Pages::zeroed(bytes);
             assert_eq!(pages.bytes(), bytes);
             assert_eq!(pages.base().as_ptr() as usize % ALIGNMENT, 0);

@@ -127,9 +127,9 @@ pub fn run(proof: &LongProof, threads: usize) -> Checked {
     if proof.report {
         return report(&ledger, &parts);
     }
+    let build = ledger::build();
     let length = Duration::try_from_secs_f64(proof.minutes * 60.0).unwrap_or_default();
     let end = Instant::now() + length;
-    let build = ledger::build();
     while Instant::now() < end {
         parts.retain(|part| {
             let is_reached = ledger.sum(&part.name).reached >= part.wanted[1];
