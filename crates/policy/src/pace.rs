@@ -2,9 +2,9 @@
 //!
 //! Without it, writers run at full speed into a full memtable and then stand still until a flush ends. With it they are let
 //! in about as fast as memtables are flushed, a little faster while little waits and slower when much does, so that the
-//! active memtable is full about when the one before it is in tables. All writers share one clock, on which each commit
-//! takes as long as its bytes take to be flushed: they get their turns in the order in which they came, and at a steady
-//! load each waits about as long as the others.
+//! active memtable is full about when the one before it is in tables. All writers share one clock, which counts the bytes
+//! that were let in: they get their turns in the order in which they came, and at a steady load each waits about as long as
+//! the others.
 //!
 //! How much waits is counted in memtables, the active one by how full it is, those that wait by what is still to be written
 //! of them. That number has no steps: sealing a memtable and ending its flush leave it as it is.
@@ -17,11 +17,10 @@ pub const TURN_MAX: Duration = Duration::from_millis(250);
 /// So many memtables wait at a steady load: one fills while the one before it is flushed.
 const BACKLOG_STEADY: f64 = 1.0;
 /// By how much faster writers are let in for a memtable less than that, in speeds of flushing.
-const GAIN: f64 = 3.0;
+const GAIN: f64 = 1.0;
 /// So many memtables before there is no more room they are let in no more, or hardly.
 const RESERVE: f64 = 0.67;
-/// Speeds are not above this, nor below that, in speeds of flushing.
-const FASTEST: f64 = 4.0;
+/// Speeds are not below this, in speeds of flushing.
 const SLOWEST: f64 = 0.02;
 /// Level 1 holds this many times what starts a merge: writers are held back, and most at the second.
 const LEVEL1: (f64, f64) = (5.0, 20.0);
@@ -65,17 +64,75 @@ pub fn admission(standing: &Standing) -> Option<f64> {
         _ if relief < 1.0 => 1.0,
         _ => return None,
     };
-    Some((of_backlog.min(FASTEST) * relief).max(SLOWEST))
+    Some((of_backlog * relief).max(SLOWEST))
 }
 
-/// How long a commit of `bytes` takes on the clock that all share, when memtables are flushed at `bytes_per_second`.
-#[must_use]
-pub fn turn(bytes: usize, bytes_per_second: f64, admission: f64) -> Duration {
-    let seconds = bytes as f64 / (bytes_per_second * admission);
-    match seconds.is_finite() && seconds > 0.0 {
-        true => Duration::from_secs_f64(seconds.min(TURN_MAX.as_secs_f64())),
-        false => Duration::ZERO,
+/// Where a writer stands among those that take turns.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Turn(f64);
+
+/// The clock on which writers take turns. It counts bytes and runs as fast as they are let in just now, so that a turn
+/// comes sooner as soon as flushing gets ahead, however things stood when it was taken. Who takes a turn while nobody waits
+/// may begin at once: what was not used is not saved.
+///
+/// ```
+/// use kingtide_policy::Turns;
+/// use std::time::Duration;
+///
+/// let mut turns = Turns::default();
+/// let (first, second) = (turns.take(1_000_000), turns.take(1_000_000));
+/// assert_eq!(turns.left(first, 100e6), Duration::ZERO);
+/// assert_eq!(turns.left(second, 100e6), Duration::from_millis(10));
+/// turns.run(5_000_000, 100e6);
+/// assert_eq!(turns.left(second, 200e6), Duration::from_micros(2_500));
+/// ```
+#[derive(Debug, Default)]
+pub struct Turns {
+    /// Bytes whose turn has come.
+    reached: f64,
+    /// Bytes that turns were taken for.
+    taken: f64,
+    /// In nanoseconds.
+    now: u64,
+}
+
+impl Turns {
+    /// It is `now`, in nanoseconds of any clock that does not go back; the bytes of turns went by at this speed since the last
+    /// call. At a speed that is none all turns have come.
+    pub fn run(&mut self, now: u64, bytes_per_second: f64) {
+        let seconds = now.saturating_sub(self.now) as f64 / 1e9;
+        self.now = self.now.max(now);
+        if !is_speed(bytes_per_second) {
+            return self.forget();
+        }
+        self.reached = (self.reached + seconds * bytes_per_second).min(self.taken);
     }
+
+    /// The turn of `bytes` behind all that were taken.
+    pub fn take(&mut self, bytes: usize) -> Turn {
+        let turn = Turn(self.taken);
+        self.taken += bytes as f64;
+        turn
+    }
+
+    /// How long it is until the turn at this speed, at most [`TURN_MAX`].
+    #[must_use]
+    pub fn left(&self, turn: Turn, bytes_per_second: f64) -> Duration {
+        let seconds = (turn.0 - self.reached).max(0.0) / bytes_per_second;
+        match is_speed(bytes_per_second) {
+            true => Duration::from_secs_f64(seconds.min(TURN_MAX.as_secs_f64())),
+            false => Duration::ZERO,
+        }
+    }
+
+    /// All turns have come.
+    pub fn forget(&mut self) {
+        self.reached = self.taken;
+    }
+}
+
+fn is_speed(bytes_per_second: f64) -> bool {
+    bytes_per_second.is_finite() && bytes_per_second > 0.0
 }
 
 /// 0 up to `start`, 1 from `end` on, a straight line between; 0 for what is no number.

@@ -3,8 +3,8 @@
 //! 1. Nothing waits for a flush and there is ample memory: nothing, at the cost of two loads.
 //! 2. Caches give way, and the largest memtable is flushed early.
 //! 3. Of small commits one in every few kilobytes goes on here, for all of them. It takes a turn on the clock that all writers
-//!    share, as long as flushing its bytes takes, a little longer or shorter as more or less waits to be flushed; it sleeps
-//!    until the turn begins, and looks every so often whether that is still needed.
+//!    share, which runs at the speed of flushing, a little faster or slower as less or more waits to be flushed; it sleeps
+//!    until its turn comes, and looks every so often how fast the clock runs now.
 //! 4. With the budget used up, it waits until memory is given back, for a bounded time.
 //!
 //! All of it is outside the commit lock, and before anything of the commit was done.
@@ -12,7 +12,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kingtide_env::sync::atomic::Ordering;
-use kingtide_policy::{Standing, admission, turn};
+use kingtide_policy::{Standing, TURN_MAX, admission};
 
 use super::{pipeline::Pipeline, write_set::WriteSet};
 use crate::{error::Result, family::Family, memtable::Memory};
@@ -87,31 +87,41 @@ impl Pipeline {
 
     /// Has the writer wait for its turn.
     fn hold_back(&self, writes: &WriteSet, bytes: usize) {
-        let Some(admitted) = self.admission(writes, bytes) else {
+        let Some(mut speed) = self.speed(writes, bytes) else {
             return;
         };
-        let speed = self.stall.flush_speed();
         let begun = self.env.monotonic_nanos();
-        let begins = self.stall.take_turn(begun, turn(bytes, speed, admitted));
-        let wanted = begins - begun;
-        if wanted < AT_ONCE.as_nanos() as u64 {
-            return;
-        }
+        let turn = self.stall.take_turn(bytes, begun, speed);
         let mut slept = 0;
-        while slept < wanted {
-            // What flushing fails with is told sooner.
-            if self.stall.is_failing() || self.admission(writes, bytes).is_none() {
-                self.stall.forget_turns(begun + slept);
+        loop {
+            let left = self.stall.until(turn, begun + slept, speed);
+            let bound = TURN_MAX.saturating_sub(Duration::from_nanos(slept));
+            let step = LOOK_AGAIN.min(left).min(bound);
+            if left < AT_ONCE || step.is_zero() {
                 break;
             }
-            let step = LOOK_AGAIN.min(Duration::from_nanos(wanted - slept));
             self.env.sleep(step);
             // A sleep may be much longer than asked for; a clock may stand still.
             let measured = self.env.monotonic_nanos().saturating_sub(begun);
             slept = measured.max(slept + step.as_nanos() as u64);
+            // What flushing fails with is told sooner.
+            let next = self.speed(writes, bytes);
+            let Some(next) = next.filter(|_| !self.stall.is_failing()) else {
+                self.stall.forget_turns();
+                break;
+            };
+            speed = next;
         }
-        self.stall.note_delayed(slept);
-        self.tell_delayed(slept);
+        if slept > 0 {
+            self.stall.note_delayed(slept);
+            self.tell_delayed(slept);
+        }
+    }
+
+    /// How fast writers are let in just now, in bytes a second; `None` when as fast as they come.
+    fn speed(&self, writes: &WriteSet, bytes: usize) -> Option<f64> {
+        let admission = self.admission(writes, bytes)?;
+        Some(self.stall.flush_speed() * admission)
     }
 
     /// How fast writers are let in to the slowest family of `writes`.

@@ -12,7 +12,7 @@ use kingtide_env::sync::{
     Condvar, Mutex,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
-use kingtide_policy::TURN_MAX;
+use kingtide_policy::{Turn, Turns};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -39,8 +39,8 @@ pub(crate) struct Stall {
     flush_speed: AtomicU64,
     /// Bytes of small commits that no turn was taken for yet.
     unpaced_bytes: AtomicUsize,
-    /// When the next turn begins, in monotonic nanoseconds.
-    next_turn: AtomicU64,
+    /// The turns of writers that are held back, in monotonic nanoseconds.
+    turns: Mutex<Turns>,
     delayed_nanos: AtomicU64,
     stalls: AtomicU64,
 }
@@ -56,7 +56,7 @@ impl Stall {
             waiting: AtomicUsize::new(0),
             flush_speed: AtomicU64::new(0),
             unpaced_bytes: AtomicUsize::new(0),
-            next_turn: AtomicU64::new(0),
+            turns: Mutex::new(Turns::default()),
             delayed_nanos: AtomicU64::new(0),
             stalls: AtomicU64::new(0),
         }
@@ -174,22 +174,23 @@ impl Stall {
         }
     }
 
-    /// Takes a turn of this length; answers when it begins, which is at most [`TURN_MAX`] after `now`.
-    pub(super) fn take_turn(&self, now: u64, long: Duration) -> u64 {
-        let latest = now.saturating_add(TURN_MAX.as_nanos() as u64);
-        let begins = |next: u64| next.clamp(now, latest);
-        let taken = self
-            .next_turn
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
-                Some(begins(next).saturating_add(long.as_nanos() as u64))
-            });
-        // Never refused.
-        begins(taken.unwrap_or(now))
+    /// Takes a turn for a commit of `bytes`, when writers are let in at this speed.
+    pub(super) fn take_turn(&self, bytes: usize, now: u64, bytes_per_second: f64) -> Turn {
+        let mut turns = self.turns.lock();
+        turns.run(now, bytes_per_second);
+        turns.take(bytes)
     }
 
-    /// Whoever comes `now` need not wait for turns that others took.
-    pub(super) fn forget_turns(&self, now: u64) {
-        self.next_turn.fetch_min(now, Ordering::Relaxed);
+    /// How long it is from `now` until a turn that was taken, when writers are let in at this speed.
+    pub(super) fn until(&self, turn: Turn, now: u64, bytes_per_second: f64) -> Duration {
+        let mut turns = self.turns.lock();
+        turns.run(now, bytes_per_second);
+        turns.left(turn, bytes_per_second)
+    }
+
+    /// Nobody need wait for turns that were taken.
+    pub(super) fn forget_turns(&self) {
+        self.turns.lock().forget();
     }
 
     /// A writer was delayed.

@@ -39,13 +39,41 @@ fn writers_are_slower_the_more_there_is_a_reason() {
     }
 }
 
-/// Goal: turns are bounded, and nonsense is harmless.
+/// Goal: turns come in their order and at the speed of the moment, what nobody used is not saved, and waits are bounded.
 #[test]
-fn turns_are_bounded() {
-    assert_eq!(turn(100_000, 100e6, 1.0), Duration::from_millis(1));
-    assert_eq!(turn(usize::MAX, 1.0, SLOWEST), TURN_MAX);
-    for (speed, factor) in [(0.0, 1.0), (f64::NAN, 1.0), (1e6, f64::NAN), (-1.0, 1.0)] {
-        assert_eq!(turn(4096, speed, factor), Duration::ZERO);
+fn turns_come_in_order_and_what_is_not_used_is_lost() {
+    let ms = Duration::from_millis;
+    let mut turns = Turns::default();
+    let [a, b, c] = [100_000; 3].map(|bytes| turns.take(bytes));
+    assert_eq!(
+        [a, b, c].map(|turn| turns.left(turn, 100e6)),
+        [ms(0), ms(1), ms(2)]
+    );
+    turns.run(500_000, 100e6);
+    turns.run(400_000, 100e6);
+    assert_eq!(turns.left(b, 50e6), ms(1));
+    assert_eq!(turns.left(c, 1.0), TURN_MAX);
+    turns.run(1_500_000, 100e6);
+    assert_eq!([a, b].map(|turn| turns.left(turn, 100e6)), [ms(0); 2]);
+    turns.run(3_600_000_000_000, 100e6);
+    let [d, e] = [100_000; 2].map(|bytes| turns.take(bytes));
+    assert_eq!(
+        [c, d, e].map(|turn| turns.left(turn, 100e6)),
+        [ms(0), ms(0), ms(1)]
+    );
+    turns.forget();
+    assert_eq!(turns.left(e, 100e6), ms(0));
+}
+
+/// Goal: nonsense holds nobody back.
+#[test]
+fn nonsense_is_harmless() {
+    for speed in [0.0, f64::NAN, f64::INFINITY, -1.0] {
+        let mut turns = Turns::default();
+        let [_, second] = [usize::MAX; 2].map(|bytes| turns.take(bytes));
+        assert_eq!(turns.left(second, speed), Duration::ZERO);
+        turns.run(1, speed);
+        assert_eq!(turns.left(second, 1.0), Duration::ZERO);
     }
     let nonsense = Standing {
         backlog: Some(f64::NAN),
@@ -145,9 +173,9 @@ fn play(machine: Machine, is_paced: bool) -> Outcome {
     const STEP: f64 = 20.0;
     let mut flusher = Flusher::default();
     let mut active = 0.0_f64;
-    let mut paid = 0.0_f64;
-    // When each writer's commit began, how long it still works, and when its turn comes once it has asked.
-    let mut writers: Vec<(f64, f64, Option<f64>)> = (0..machine.writers)
+    let mut turns = Turns::default();
+    // When each writer's commit began, how long it still works, and its turn once it has asked.
+    let mut writers: Vec<(f64, f64, Option<Turn>)> = (0..machine.writers)
         .map(|writer| {
             let share = writer as f64 / machine.writers as f64;
             (0.0, machine.commit_micros * share, None)
@@ -158,7 +186,7 @@ fn play(machine: Machine, is_paced: bool) -> Outcome {
     while now < 10e6 {
         now += STEP;
         flusher.step(&machine, (now, STEP));
-        for (begun, working, turn_at) in &mut writers {
+        for (begun, working, turn) in &mut writers {
             *working -= STEP;
             if *working > 0.0 {
                 continue;
@@ -170,13 +198,11 @@ fn play(machine: Machine, is_paced: bool) -> Outcome {
             };
             let admitted = admission(&standing).filter(|_| is_paced);
             if let (Some(admitted), Some(speed)) = (admitted, flusher.speed(now)) {
-                let turn_at = turn_at.get_or_insert_with(|| {
-                    let long = turn(machine.commit_bytes as usize, speed * 1e6, admitted);
-                    let turn_at = paid.max(now);
-                    paid = turn_at + long.as_micros() as f64;
-                    turn_at
-                });
-                if now < turn_at.min(*begun + TURN_MAX.as_micros() as f64) {
+                let speed = speed * 1e6 * admitted;
+                turns.run((now * 1e3) as u64, speed);
+                let turn = *turn.get_or_insert_with(|| turns.take(machine.commit_bytes as usize));
+                let is_late = now - *begun >= TURN_MAX.as_micros() as f64;
+                if !is_late && turns.left(turn, speed) > Duration::ZERO {
                     continue;
                 }
             }
@@ -190,7 +216,7 @@ fn play(machine: Machine, is_paced: bool) -> Outcome {
             active += machine.commit_bytes;
             total += machine.commit_bytes;
             latencies.push(now - *begun);
-            (*begun, *working, *turn_at) = (now, machine.commit_micros, None);
+            (*begun, *working, *turn) = (now, machine.commit_micros, None);
         }
     }
     latencies.sort_by(f64::total_cmp);

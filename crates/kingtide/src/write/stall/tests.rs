@@ -119,39 +119,36 @@ fn small_commits_are_answered_for_together() {
     assert!(left < BYTES_PER_TURN);
 }
 
-/// Goal: turns follow each other, whoever takes them; an idle clock does not save turns up; nobody waits longer than the
-/// longest. Method: turns by hand, then of four threads.
+/// Goal: turns follow each other, whoever takes them, at the speed of the moment, and are forgotten together. Method: turns
+/// by hand, then of four threads.
 #[test]
 fn turns_follow_each_other() {
-    const TURN: Duration = Duration::from_millis(3);
-    const TURN_NANOS: u64 = 3_000_000;
+    const SPEED: f64 = 1e9;
+    const BYTES: usize = 3_000_000;
+    let ms = Duration::from_millis;
     let stall = stall();
-    assert_eq!(stall.take_turn(100, TURN), 100);
-    assert_eq!(stall.take_turn(100, TURN), 100 + TURN_NANOS);
-    assert_eq!(stall.take_turn(200, TURN), 100 + 2 * TURN_NANOS);
-    let later = 1_000_000_000;
-    assert_eq!(stall.take_turn(later, TURN), later);
-    stall.forget_turns(later + 5);
-    assert_eq!(stall.take_turn(later + 5, TURN_MAX * 3), later + 5);
-    assert_eq!(
-        stall.take_turn(later + 5, TURN),
-        later + 5 + TURN_MAX.as_nanos() as u64
-    );
+    let now = 1_000_000_000;
+    let [first, second] = [now; 2].map(|now| stall.take_turn(BYTES, now, SPEED));
+    assert_eq!(stall.until(first, now, SPEED), ms(0));
+    assert_eq!(stall.until(second, now, SPEED), ms(3));
+    assert_eq!(stall.until(second, now + 1_000_000, SPEED), ms(2));
+    assert_eq!(stall.until(second, now + 1_000_000, SPEED / 2.0), ms(4));
+    stall.forget_turns();
+    assert_eq!(stall.until(second, now + 1_000_000, SPEED), ms(0));
 
     let stall = Arc::new(self::stall());
     let threads: Vec<_> = (0..4)
         .map(|_| {
             let stall = Arc::clone(&stall);
-            thread::spawn(move || -> Vec<u64> {
-                (0..20).map(|_| stall.take_turn(0, TURN)).collect()
-            })
+            thread::spawn(move || [(); 20].map(|()| stall.take_turn(BYTES, 0, SPEED)))
         })
         .collect();
-    let mut begins: Vec<u64> = threads
+    let mut begins: Vec<Duration> = threads
         .into_iter()
         .flat_map(|thread| thread.join().expect("no panic"))
+        .map(|turn| stall.until(turn, 0, SPEED))
         .collect();
     begins.sort_unstable();
-    let expected: Vec<u64> = (0..80).map(|turn| turn * TURN_NANOS).collect();
+    let expected: Vec<Duration> = (0..80).map(|turn| ms(3 * turn)).collect();
     assert_eq!(begins, expected);
 }
