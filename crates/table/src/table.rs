@@ -257,10 +257,9 @@ impl Table {
     pub(crate) fn cache_block(
         &self,
         index: usize,
-        mut block: DataBlock,
+        block: DataBlock,
         cache: &BlockCache<DataBlock>,
     ) -> Arc<DataBlock> {
-        block.note_landmarks();
         let key = (self.meta.file, self.fences.extent(index).start);
         let charge = block.memory_bytes();
         cache.insert_at(key, (&self.places, index), Arc::new(block), charge)

@@ -28,7 +28,7 @@ use std::ops::Range;
 use kingtide_base::{EntryKind, FileId, SeqNo, ValueRef};
 
 use super::columns::Columns;
-use super::lz4_range::{Landmarks, lz4_range};
+use super::lz4_range::lz4_range;
 use super::pointer::decode_pointer;
 use super::{BlockFault, BlockKind, BlockPlace, codec, open_block};
 use crate::CodecId;
@@ -40,7 +40,6 @@ pub(super) const SEPARATED_BIT: u8 = 0x80;
 pub struct DataBlock {
     bytes: Box<[u8]>,
     columns: Columns,
-    landmarks: Landmarks,
 }
 
 impl DataBlock {
@@ -54,7 +53,6 @@ impl DataBlock {
         let block = Self {
             bytes: bytes.into_boxed_slice(),
             columns,
-            landmarks: Landmarks::default(),
         };
         block.check_cells()?;
         Ok(block)
@@ -132,7 +130,7 @@ impl DataBlock {
     /// What the block costs in memory, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.bytes.len() + self.landmarks.memory_bytes() + size_of::<Self>()
+        self.bytes.len() + size_of::<Self>()
     }
 
     /// The length of the block in its file, in bytes.
@@ -342,14 +340,7 @@ impl DataBlock {
         range.end <= self.values_raw_bytes()
             && self
                 .lz4_values()
-                .is_some_and(|stored| lz4_range(stored, &self.landmarks, range, target))
-    }
-
-    /// Makes [`DataBlock::copy_lz4_range`] faster, for a block that is kept to be read many times.
-    pub fn note_landmarks(&mut self) {
-        if let Some(stored) = self.lz4_values() {
-            self.landmarks = Landmarks::of(stored, self.values_raw_bytes());
-        }
+                .is_some_and(|stored| lz4_range(stored, range, target))
     }
 
     /// The length of the raw value column in bytes.

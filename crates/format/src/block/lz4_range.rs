@@ -7,10 +7,6 @@
 //! for every byte of a match, a run of bytes is followed back as one for as long as it stays within each match that it
 //! meets, and a match that overlaps itself is left in one step.
 //!
-//! [`Landmarks`] shorten the way to the part: places in the block, about a kilobyte apart, where a sequence begins. Whoever
-//! keeps a block notes them once. From the last one before the part on, sequences are noted as from the beginning; when a
-//! match leads back behind it, the whole way is gone after all.
-//!
 //! Invariant: what it answers is what a whole decompression has in that place, or nothing.
 //!
 //! What it does not do: work where it does not pay. Blocks of many short sequences, and long chains of matches, are given
@@ -29,67 +25,6 @@ const SEQUENCES_JUDGED: usize = 24;
 const SEQUENCE_BYTES_MIN: usize = 16;
 /// Copies and steps back from match to match for one part.
 const STEPS_MAX: usize = 192;
-
-/// Landmarks are at least so far apart, in raw bytes.
-const LANDMARK_BYTES: usize = 1024;
-
-/// Where a sequence begins.
-#[derive(Clone, Copy, Debug, Default)]
-struct Place {
-    /// In the raw bytes.
-    raw: usize,
-    /// In the stored bytes.
-    stored: usize,
-}
-
-/// Places in an LZ4 block that are not far from any part of it; none where the block is followed from the beginning.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Landmarks(Box<[(u16, u16)]>);
-
-impl Landmarks {
-    /// Those of the LZ4 block `stored`, which decompresses to `raw_bytes`. None for a block that is malformed, has too many
-    /// sequences to be followed, or is too long for their numbers.
-    pub(super) fn of(stored: &[u8], raw_bytes: usize) -> Self {
-        if raw_bytes.max(stored.len()) > usize::from(u16::MAX) {
-            return Self::default();
-        }
-        let mut marks = Vec::new();
-        let (mut place, mut marked, mut sequences) = (Place::default(), 0, 0);
-        while place.raw < raw_bytes {
-            sequences += 1;
-            if read_sequence(stored, &mut place, raw_bytes).is_none()
-                || is_tedious(place.raw, sequences)
-            {
-                return Self::default();
-            }
-            if place.raw >= marked + LANDMARK_BYTES && place.raw < raw_bytes {
-                marked = place.raw;
-                marks.push((place.raw as u16, place.stored as u16));
-            }
-        }
-        Self(marks.into_boxed_slice())
-    }
-
-    pub(super) fn memory_bytes(&self) -> usize {
-        size_of_val(&*self.0)
-    }
-
-    /// The last place at or before `raw`.
-    fn before(&self, raw: usize) -> Place {
-        let mut marks = self.0.iter().rev();
-        let found = marks.find(|(at, _)| usize::from(*at) <= raw);
-        found.map_or(Place::default(), |(raw, stored)| Place {
-            raw: (*raw).into(),
-            stored: (*stored).into(),
-        })
-    }
-}
-
-/// True when so many sequences yield so few bytes that decompressing is faster than following them.
-#[inline]
-fn is_tedious(raw_bytes: usize, sequences: usize) -> bool {
-    sequences >= SEQUENCES_JUDGED && raw_bytes < sequences * SEQUENCE_BYTES_MIN
-}
 
 /// Positions are in the raw bytes, except `source`.
 #[derive(Clone, Copy)]
@@ -110,27 +45,19 @@ thread_local! {
 }
 
 /// Appends bytes `range` of what the LZ4 block `stored` decompresses to. False when they are not there, the block is
-/// malformed, or decompressing is the better way; `target` is as before then. `landmarks` are those of the block, or none.
+/// malformed, or decompressing is the better way; `target` is as before then.
 #[must_use]
-pub(super) fn lz4_range(
-    stored: &[u8],
-    landmarks: &Landmarks,
-    range: Range<usize>,
-    target: &mut Vec<u8>,
-) -> bool {
-    SEQUENCES.with_borrow_mut(|sequences| {
-        let mut attempt = |from: Place| {
-            let start = target.len();
-            let outcome = note_sequences(stored, from, range.end, sequences)
-                .and_then(|()| resolve(stored, range.clone(), sequences, target));
-            if outcome.is_none() {
-                target.truncate(start);
-            }
-            outcome.is_some()
-        };
-        let near = landmarks.before(range.start);
-        attempt(near) || (near.raw > 0 && attempt(Place::default()))
-    })
+pub(super) fn lz4_range(stored: &[u8], range: Range<usize>, target: &mut Vec<u8>) -> bool {
+    let start = target.len();
+    let is_whole = SEQUENCES.with_borrow_mut(|sequences| {
+        note_sequences(stored, range.end, sequences)
+            .and_then(|()| resolve(stored, range, sequences, target))
+            .is_some()
+    });
+    if !is_whole {
+        target.truncate(start);
+    }
+    is_whole
 }
 
 /// The bytes that continue a length of four bits; `at` is moved behind them.
@@ -147,60 +74,47 @@ fn rest_of_length(stored: &[u8], at: &mut usize) -> Option<usize> {
     }
 }
 
-/// Reads the sequence at `place`, which is moved behind it, or behind its literals when these reach to `end`.
-#[inline]
-fn read_sequence(stored: &[u8], place: &mut Place, end: usize) -> Option<Sequence> {
-    let mut at = place.stored;
-    let token = usize::from(*stored.get(at)?);
-    at += 1;
-    let mut literals = token >> 4;
-    if literals == LENGTH_GOES_ON {
-        literals += rest_of_length(stored, &mut at)?;
-    }
-    let source = at;
-    at = at.checked_add(literals)?;
-    let matched = place.raw.checked_add(literals)?;
-    let mut sequence = Sequence {
-        start: u32::try_from(place.raw).ok()?,
-        matched: u32::try_from(matched).ok()?,
-        source: u32::try_from(source).ok()?,
-        offset: 0,
-    };
-    if matched >= end {
-        // Whether these literals are all there is checked when they are copied.
-        place.raw = matched;
-        return Some(sequence);
-    }
-    let offset = stored.get(at..)?.first_chunk::<2>()?;
-    sequence.offset = u16::from_le_bytes(*offset).into();
-    if sequence.offset == 0 {
-        return None;
-    }
-    at += 2;
-    let mut length = (token & 15) + MATCH_BYTES_MIN;
-    if token & 15 == LENGTH_GOES_ON {
-        length += rest_of_length(stored, &mut at)?;
-    }
-    place.raw = matched.checked_add(length)?;
-    place.stored = at;
-    Some(sequence)
-}
-
-/// Replaces the content of `sequences` by those from `place` on that reach up to `end`.
-fn note_sequences(
-    stored: &[u8],
-    mut place: Place,
-    end: usize,
-    sequences: &mut Vec<Sequence>,
-) -> Option<()> {
+/// Replaces the content of `sequences` by those that reach up to `end`.
+fn note_sequences(stored: &[u8], end: usize, sequences: &mut Vec<Sequence>) -> Option<()> {
     sequences.clear();
-    let from = place.raw;
+    let (mut at, mut start) = (0, 0_usize);
     loop {
-        sequences.push(read_sequence(stored, &mut place, end)?);
-        if place.raw >= end {
+        let token = usize::from(*stored.get(at)?);
+        at += 1;
+        let mut literals = token >> 4;
+        if literals == LENGTH_GOES_ON {
+            literals += rest_of_length(stored, &mut at)?;
+        }
+        let source = at;
+        at = at.checked_add(literals)?;
+        let matched = start.checked_add(literals)?;
+        let mut sequence = Sequence {
+            start: u32::try_from(start).ok()?,
+            matched: u32::try_from(matched).ok()?,
+            source: u32::try_from(source).ok()?,
+            offset: 0,
+        };
+        if matched >= end {
+            // Whether these literals are all there is checked when they are copied.
+            sequences.push(sequence);
             return Some(());
         }
-        if is_tedious(place.raw - from, sequences.len()) {
+        let offset = stored.get(at..)?.first_chunk::<2>()?;
+        sequence.offset = u16::from_le_bytes(*offset).into();
+        if sequence.offset == 0 {
+            return None;
+        }
+        sequences.push(sequence);
+        at += 2;
+        let mut length = (token & 15) + MATCH_BYTES_MIN;
+        if token & 15 == LENGTH_GOES_ON {
+            length += rest_of_length(stored, &mut at)?;
+        }
+        start = matched.checked_add(length)?;
+        if start >= end {
+            return Some(());
+        }
+        if sequences.len() >= SEQUENCES_JUDGED && start < sequences.len() * SEQUENCE_BYTES_MIN {
             return None;
         }
     }
@@ -246,10 +160,6 @@ fn resolve(
                 repeat(target, origin + (from - range.start), count);
                 break;
             }
-            if from < sequences[0].start as usize {
-                // Before the landmark.
-                return None;
-            }
             index = last_at_or_before(&sequences[..=index], from);
         }
         place += count;
@@ -257,7 +167,7 @@ fn resolve(
     Some(())
 }
 
-/// The last sequence that begins at or before `place`; the first one does.
+/// The last sequence that begins at or before `place`; the first begins at 0.
 #[inline]
 fn last_at_or_before(sequences: &[Sequence], place: usize) -> usize {
     sequences

@@ -37,25 +37,21 @@ fn column(case: usize, random: &mut Random) -> Vec<u8> {
 }
 
 /// Goal: what is answered is what a whole decompression has. Method: every beginning with several lengths, over columns of
-/// different kinds, in both forms that are written, with landmarks and without; and most of it is answered, so that the test
-/// tests something.
+/// different kinds, in both forms that are written; and most of it is answered, so that the test tests something.
 #[test]
 fn every_part_is_a_part_of_the_whole() {
     let mut random = Random(7);
-    let (mut answered, mut asked, mut marked) = (0, 0, 0);
+    let (mut answered, mut asked) = (0, 0);
     for case in 0..60 {
         let raw = column(case, &mut random);
         let fast = lz4::block::CompressionMode::FAST(8);
         for mode in [None, Some(fast)] {
             let stored = lz4::block::compress(&raw, mode, false).expect("LZ4 compresses anything");
-            let landmarks = [Landmarks::default(), Landmarks::of(&stored, raw.len())];
-            marked += landmarks[1].0.len();
-            for place in 0..2 * raw.len() {
-                let (start, landmarks) = (place / 2, &landmarks[place % 2]);
+            for start in 0..=raw.len() {
                 let end = (start + random.below(200)).min(raw.len());
                 let mut target = b"before".to_vec();
                 asked += 1;
-                if lz4_range(&stored, landmarks, start..end, &mut target) {
+                if lz4_range(&stored, start..end, &mut target) {
                     answered += 1;
                     assert_eq!(target[6..], raw[start..end], "{case} {start}..{end}");
                 }
@@ -64,40 +60,6 @@ fn every_part_is_a_part_of_the_whole() {
         }
     }
     assert!(answered * 4 > asked * 3, "{answered} of {asked}");
-    assert!(marked > 40, "{marked}");
-}
-
-/// Goal: landmarks are beginnings of sequences that are not far apart. Method: a column of long values; from each landmark on
-/// the rest can be followed.
-#[test]
-fn landmarks_are_near_every_part() {
-    let mut random = Random(3);
-    let mut raw = Vec::new();
-    for _ in 0..200 {
-        raw.extend((0..50).map(|_| random.below(256) as u8));
-        raw.extend(std::iter::repeat_n(random.below(256) as u8, 50));
-    }
-    let stored = lz4::block::compress(&raw, None, false).expect("LZ4 compresses anything");
-    let landmarks = Landmarks::of(&stored, raw.len());
-    let mut before = 0;
-    for (at, source) in &landmarks.0 {
-        let mut place = Place {
-            raw: (*at).into(),
-            stored: (*source).into(),
-        };
-        assert!((before + LANDMARK_BYTES..before + 2 * LANDMARK_BYTES).contains(&place.raw));
-        before = place.raw;
-        while place.raw < raw.len() {
-            read_sequence(&stored, &mut place, raw.len()).expect("a sequence");
-        }
-        assert_eq!(place.raw, raw.len());
-    }
-    assert!(before + 2 * LANDMARK_BYTES > raw.len());
-    assert!(
-        Landmarks::of(&stored, raw.len() + 1).0.is_empty(),
-        "too short"
-    );
-    assert!(Landmarks::of(&stored, 1 << 16).0.is_empty(), "too long");
 }
 
 /// Goal: nothing behind the end is answered, and an empty part is.
@@ -106,15 +68,14 @@ fn parts_end_with_the_whole() {
     let raw = vec![7; 300];
     let stored = lz4::block::compress(&raw, None, false).expect("LZ4 compresses anything");
     let mut target = Vec::new();
-    let none = Landmarks::default();
-    assert!(lz4_range(&stored, &none, 0..300, &mut target));
+    assert!(lz4_range(&stored, 0..300, &mut target));
     assert_eq!(target, raw);
-    assert!(lz4_range(&stored, &none, 300..300, &mut target));
+    assert!(lz4_range(&stored, 300..300, &mut target));
     for end in [301, 302, 400, 1000] {
-        assert!(!lz4_range(&stored, &none, 290..end, &mut target), "{end}");
+        assert!(!lz4_range(&stored, 290..end, &mut target), "{end}");
         assert_eq!(target.len(), 300);
     }
-    assert!(!lz4_range(&[], &none, 0..1, &mut target));
+    assert!(!lz4_range(&[], 0..1, &mut target));
 }
 
 /// Goal: no bytes make it panic or answer another length than asked for. Method: flips, cuts and noise.
@@ -134,12 +95,7 @@ fn damaged_blocks_are_survived() {
             let start = random.below(raw.len() + 1);
             let end = start + random.below(300);
             let mut target = Vec::new();
-            // Of the whole block or of the damaged one: neither makes a difference to what may happen.
-            let landmarks = match random.below(2) {
-                0 => Landmarks::of(&stored, raw.len()),
-                _ => Landmarks::of(&damaged, raw.len()),
-            };
-            let is_whole = lz4_range(&damaged, &landmarks, start..end, &mut target);
+            let is_whole = lz4_range(&damaged, start..end, &mut target);
             assert_eq!(target.len(), if is_whole { end - start } else { 0 });
         }
     }
