@@ -128,3 +128,16 @@ fn a_failed_round_is_told_to_all() {
         assert_eq!(thread.join().expect("no panic"), Err(failure.clone()));
     }
 }
+
+/// Goal: others are waited for about as long as a sync takes, and one odd sync changes that little.
+#[test]
+fn patience_follows_the_syncs() {
+    let group = SyncGroup::default();
+    let patience = || group.patience.load(Ordering::Relaxed);
+    group.note_duration(8_000);
+    assert_eq!(patience(), 8_000);
+    group.note_duration(16_000);
+    assert_eq!(patience(), 9_000);
+    group.note_duration(u64::MAX);
+    assert_eq!(patience(), (9_000 * 7 + PATIENCE_MAX_NANOS) / 8);
+}
