@@ -108,6 +108,12 @@ impl TableCursor {
         left
     }
 
+    /// Bytes of values that were decompressed last.
+    #[cfg(test)]
+    pub(crate) fn decompressed_bytes(&self) -> usize {
+        self.values.len()
+    }
+
     /// The table it walks.
     #[must_use]
     pub fn table(&self) -> &Arc<Table> {

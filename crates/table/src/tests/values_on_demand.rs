@@ -70,3 +70,44 @@ fn values_are_those_of_the_entry_in_any_order_of_asking() {
         }
     }
 }
+
+/// Goal: a jump decompresses one value, a walk the columns that it goes through. Method: two values of one block, which take
+/// its column; then the next block by a step, and one far away by a seek.
+#[test]
+fn a_jump_decompresses_one_value_again() {
+    let entries: Vec<Entry> = (0..100_u64)
+        .map(|number| {
+            let mut value = number.to_be_bytes().to_vec();
+            value.resize(100, number as u8);
+            Entry::put(format!("key{number:05}").as_bytes(), number + 1, &value)
+        })
+        .collect();
+    let settings = TableSettings {
+        block_bytes: 1100,
+        codec: CodecId::Lz4,
+        filter_fpr: None,
+        order: KeyOrder::BYTEWISE,
+    };
+    let world = World::new();
+    let meta = world.build(FileId(3), &settings, &entries);
+    let table = std::sync::Arc::new(
+        world
+            .open(&meta, &KeyOrder::BYTEWISE)
+            .expect("the table was just written"),
+    );
+    let mut cursor = table.cursor(&cache(), CursorUse::Read);
+    cursor.seek(&entries[0].key).expect("intact");
+    let mut seen = Vec::new();
+    for entry in &entries[..30] {
+        assert_eq!(Entry::at(&mut cursor).expect("intact"), *entry);
+        seen.push(cursor.decompressed_bytes());
+        cursor.next().expect("intact");
+    }
+    assert_eq!(seen[0], 100);
+    assert!(seen[1..].iter().all(|bytes| *bytes > 100), "{seen:?}");
+    for far in [90, 45] {
+        cursor.seek(&entries[far].key).expect("intact");
+        assert_eq!(Entry::at(&mut cursor).expect("intact"), entries[far]);
+        assert_eq!(cursor.decompressed_bytes(), 100);
+    }
+}
