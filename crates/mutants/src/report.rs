@@ -26,11 +26,12 @@ impl Report<'_> {
         rows.filter(move |(_, row)| row.outcome == outcome)
     }
 
-    /// The verdicts in numbers, and the share that was caught of those that compile and can be observed.
+    /// The verdicts in numbers, and the share that was caught of those that compile and can be observed; what some tests have
+    /// still to judge counts as missed.
     pub fn summary(&self) -> String {
         let count = |outcome| self.with(outcome).count();
         let killed = count(Outcome::Caught) + count(Outcome::Timeout);
-        let judged = killed + count(Outcome::Missed);
+        let judged = killed + count(Outcome::Missed) + count(Outcome::Open);
         let share = match judged {
             0 => 0.0,
             _ => 100.0 * killed as f64 / judged as f64,
@@ -41,7 +42,7 @@ impl Report<'_> {
             .filter(|mutant| self.ledger.get(mutant).is_none());
         format!(
             "{} of {} mutants, chosen by seed {}: {} caught, {} timeouts, {} missed, {} unviable, {} equal, {} open, \
-             {} not looked at; {share:.1}% of {judged} killed",
+             {} not looked at; at least {share:.1}% of {judged} killed",
             self.mutants.len(),
             self.total,
             self.seed,
@@ -76,14 +77,16 @@ impl Report<'_> {
             0 => "None.\n".to_owned(),
             _ => lines.iter().map(|line| format!("- {line}\n")).collect(),
         };
+        let open = self.lines(Outcome::Open, |row| format!(": {}", row.by));
         let equal = self.lines(Outcome::Equal, |row| format!(": {}", row.by));
         format!(
             "# Mutants\n\nWritten by `cargo xtask mutants --sample {} --seed {}`; verdicts are in `mutants.csv`. {}.\n\n\
-             ## Missed: every test passes\n\n{}\n## Equal: nothing that can be observed changes\n\n{}",
+             ## Missed: every test passes\n\n{}\n## Open: the tests up to these pass\n\n{}\n## Equal: nothing that can be observed changes\n\n{}",
             self.mutants.len(),
             self.seed,
             self.summary(),
             list(self.missed()),
+            list(open),
             list(equal),
         )
     }
@@ -117,7 +120,7 @@ mod tests {
         assert_eq!(
             report.summary(),
             "7 of 40 mutants, chosen by seed 1: 2 caught, 1 timeouts, 1 missed, 1 unviable, 1 equal, 0 open, \
-             1 not looked at; 75.0% of 4 killed"
+             1 not looked at; at least 75.0% of 4 killed"
         );
         assert_eq!(report.missed(), ["`a.rs:4` `change 4`"]);
         assert!(report.page().contains("- `a.rs:5` `change 5`: why\n"));

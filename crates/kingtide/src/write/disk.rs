@@ -86,33 +86,3 @@ impl DiskRoom {
         ))
     }
 }
-
-#[cfg(test)]
-#[cfg(not(loom))]
-mod tests {
-    use std::path::Path;
-
-    use kingtide_env::{Env, MemoryEnv};
-
-    use super::*;
-
-    /// Goal: what was free at the last look decides, and a commit that is about to be refused looks again. Method: a disk
-    /// whose size changes between looks.
-    #[test]
-    fn a_commit_that_is_refused_has_looked() {
-        let env = MemoryEnv::new(1);
-        let directory = env.open_directory(Path::new("/db"), true);
-        let room = DiskRoom::new(directory.expect("memory"));
-        assert_eq!(room.free_bytes(), None);
-        env.set_capacity(Some(4 * 4_096));
-        room.look();
-        assert_eq!(room.free_bytes(), Some(4 * 4_096));
-        assert!(room.check_bytes(4 * 4_096).is_ok());
-        let error = room.check_bytes(4 * 4_096 + 1).expect_err("there is less");
-        assert_eq!(error.kind(), ErrorKind::DiskFull);
-        env.set_capacity(Some(8 * 4_096));
-        assert!(room.check_bytes(8 * 4_096).is_ok(), "it looks again");
-        env.set_capacity(Some(4_096));
-        assert!(room.check_bytes(8 * 4_096).is_ok(), "it does not look");
-    }
-}
