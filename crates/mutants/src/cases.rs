@@ -120,12 +120,15 @@ pub fn measure<P: AsRef<Path> + Sync>(
     Ok(cases)
 }
 
-/// How long a test takes and what it reaches; nothing when it fails.
+/// How long a test takes, and what it reaches, where that is known.
+type Measured = (Duration, Option<BTreeSet<usize>>);
+
+/// Measures one test; nothing when it fails.
 fn measure_one(
     runner: &Runner,
     test: Option<&str>,
     scratch: &Path,
-) -> Result<Option<(Duration, Option<BTreeSet<usize>>)>, String> {
+) -> Result<Option<Measured>, String> {
     let notes = scratch.with_extension("notes");
     // Left by another test; there is none before the first one.
     drop(fs::remove_file(&notes));

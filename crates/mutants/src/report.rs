@@ -18,7 +18,7 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    fn with<'b>(&'b self, outcome: Outcome) -> impl Iterator<Item = (&'b Mutant, &'b Row)> {
+    fn with(&self, outcome: Outcome) -> impl Iterator<Item = (&Mutant, &Row)> {
         let rows = self
             .mutants
             .iter()
