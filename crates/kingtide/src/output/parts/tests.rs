@@ -289,8 +289,8 @@ fn a_merge_in_parts_is_cancelled_at_any_checkpoint() {
     assert!(cancelled >= 3, "cancelled {cancelled} times");
 }
 
-/// Goal: merges write no faster than they may. Method: the simulated clock, which moves while a merge waits for its rate;
-/// the time a merge takes is at least its bytes at that rate, and not much more.
+/// Goal: merges write no faster than they may. Method: the clock of the world in memory, which moves while a merge waits for
+/// its rate, and whenever another thread sleeps; the time a merge takes is at least its bytes at that rate.
 #[test]
 fn merges_keep_to_their_rate() {
     const RATE: u64 = 50_000;
@@ -307,24 +307,21 @@ fn merges_keep_to_their_rate() {
         seconds > 0.8 * wanted,
         "{seconds} seconds for {bytes} bytes"
     );
-    // Several threads sleep on one clock, each of which moves it.
-    assert!(
-        seconds < 4.0 * wanted,
-        "{seconds} seconds for {bytes} bytes"
-    );
 }
 
-/// Goal: a merge that waits for its rate ends when it is cancelled. Method: a rate at which it would take days.
+/// Goal: a merge that waits for its rate ends when it is cancelled. Method: a rate at which it would take days, and more looks
+/// at whether it is cancelled than a merge takes that does not wait.
 #[test]
 fn a_wait_for_the_rate_ends_with_a_cancellation() {
     let env = MemoryEnv::new(1);
-    let (db, family) = open(Arc::new(env.clone()), 2, 1);
+    let (db, family) = open(Arc::new(env), 2, 1);
     let _snapshots = fill(&db, &family, 1);
-    let before = env.monotonic_nanos();
-    let is_cancelled = || env.monotonic_nanos() - before > 5_000_000_000;
+    let asked = std::cell::Cell::new(0);
+    let is_cancelled = || {
+        asked.set(asked.get() + 1);
+        asked.get() >= 100_000
+    };
     let outcome = compact(&db, &family, &is_cancelled).expect("healthy");
     assert_eq!(outcome, MergeOutcome::Cancelled);
-    let seconds = (env.monotonic_nanos() - before) / 1_000_000_000;
-    assert!(seconds < 60, "{seconds} seconds");
     db.close().expect("healthy");
 }
