@@ -32,7 +32,7 @@ struct Part {
 const PARTS: &[Part] = &[
     Part {
         name: "simulated model",
-        runs: 60,
+        runs: 400,
         run: |seed| simulated(Scenario::Model, seed, 600),
     },
     Part {
