@@ -178,13 +178,14 @@ pub fn run(proof: Proof, threads: usize) -> Checked {
         Proof::Operations(proof) => operations::run(&proof, threads),
         Proof::Ci => {
             let proofs = [
+                // First: what the others leave in the allocator is resident memory too.
+                soak::run_ci(),
                 model(1_000_000, 1, None, threads),
                 crash_every_io(0..=u64::MAX, 1, 4, threads),
                 kill_loop(200, 1),
                 corrupt((1, false), "", threads),
                 fail_nth(0, "", Some(300), threads),
                 repair_proof(17, "", threads),
-                soak::run_ci(),
                 isolation::run_ci(threads),
                 operations::run_ci(threads),
             ];
