@@ -44,6 +44,7 @@ const OTHERS: [(&str, &[&str]); 6] = [
             "by_name",
             "entries",
             "families",
+            "kept",
             "known",
             "lines",
             "live",
