@@ -535,6 +535,10 @@ fn random_history(seed: u64) {
     db.close().unwrap();
 }
 
+fn unix_seconds(env: &MemoryEnv) -> i64 {
+    i64::try_from(env.unix_micros() / 1_000_000).unwrap()
+}
+
 /// Goal: expiry is judged at the snapshot's clock, and a merge drops what expired only when no snapshot sees it. Method: an
 /// entry over an older one expires while a snapshot lives; both views are looked at in memory, in tables and merged.
 // Promise: expiry.
@@ -543,7 +547,7 @@ fn a_snapshot_goes_on_seeing_what_expires_after_it() {
     let env = MemoryEnv::new(11);
     let db = open(&env);
     let family = db.create_family("f", small()).unwrap();
-    let now = i64::try_from(env.unix_micros() / 1_000_000).unwrap();
+    let now = unix_seconds(&env);
     db.put(&family, b"k", b"older").unwrap();
     db.put_expiring(&family, b"k", b"passing", now + 3600)
         .unwrap();
@@ -572,7 +576,7 @@ fn a_clock_that_is_turned_back_brings_nothing_back() {
     let env = MemoryEnv::new(12);
     let db = open(&env);
     let family = db.create_family("f", small()).unwrap();
-    let now = i64::try_from(env.unix_micros() / 1_000_000).unwrap();
+    let now = unix_seconds(&env);
     db.put_expiring(&family, b"k", b"passing", now + 3600)
         .unwrap();
     assert!(db.contains(&family, b"k").unwrap());

@@ -110,20 +110,22 @@ fn find_segments(
         let path = source.wal.path(name);
         let bytes = read_all(&*file, &path)?;
         let head = &bytes[..bytes.len().min(SEGMENT_FRAMES_OFFSET as usize)];
+        let lost = |what: &str| RepairLoss {
+            file: path.clone(),
+            bytes: bytes.len() as u64,
+            what: format!("a segment of the log{what}"),
+            has_keys: true,
+            ..RepairLoss::default()
+        };
         match SegmentHeader::decode_either(head) {
-            Ok(header)
-                if header.segment >= survey.draft.log_segment
-                    && foreign::is_segment(&survey.draft, header.database) =>
-            {
-                report.losses.push(RepairLoss {
-                    file: path,
-                    bytes: bytes.len() as u64,
-                    what: "a segment of the log, which is that of another database".to_owned(),
-                    has_keys: true,
-                    ..RepairLoss::default()
-                });
+            // Older than what counts.
+            Ok(header) if header.segment < survey.draft.log_segment => {}
+            Ok(header) if foreign::is_segment(&survey.draft, header.database) => {
+                report
+                    .losses
+                    .push(lost(", which is that of another database"));
             }
-            Ok(header) if header.segment >= survey.draft.log_segment => {
+            Ok(header) => {
                 segments.push(Segment {
                     path,
                     header,
@@ -139,16 +141,12 @@ fn find_segments(
                 return Err(error.into());
             }
             Err(HeaderFault::Checksum { .. } | HeaderFault::Malformed) => {
-                report.losses.push(RepairLoss {
-                    file: path,
-                    bytes: bytes.len() as u64,
-                    what: "a segment of the log whose header is damaged in both copies".to_owned(),
-                    has_keys: true,
-                    ..RepairLoss::default()
-                });
+                report
+                    .losses
+                    .push(lost(" whose header is damaged in both copies"));
             }
-            // Older, or never begun.
-            Ok(_) | Err(_) => {}
+            // Never begun.
+            Err(_) => {}
         }
     }
     segments.sort_by_key(|segment| segment.header.segment);

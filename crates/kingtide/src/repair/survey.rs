@@ -115,15 +115,13 @@ impl Survey {
                 continue;
             };
             let table = ScannedTable::scan(&*file, path, file_id)?;
-            let recorded = named.get(&file_id).copied();
-            if recorded.is_some()
-                && table
-                    .footer_checksum
-                    .is_some_and(|sum| Some(sum) != recorded)
-            {
-                self.foreign.insert(file_id);
-            } else {
-                self.tables.insert(file_id, Arc::new(table));
+            match (table.footer_checksum, named.get(&file_id)) {
+                (Some(found), Some(&recorded)) if found != recorded => {
+                    self.foreign.insert(file_id);
+                }
+                _ => {
+                    self.tables.insert(file_id, Arc::new(table));
+                }
             }
             report.tables += 1;
             let bytes = source.klog.files.iter().find(|(found, _)| *found == name);

@@ -1,11 +1,27 @@
 //! Values of a cursor that decompresses no more than it is asked for.
 
+use std::sync::Arc;
+
 use kingtide_base::{Cursor, FileId, KeyOrder};
 use kingtide_format::CodecId;
 
 use super::model::{Entry, Random, World, cache};
 use crate::builder::TableSettings;
 use crate::cursor::CursorUse;
+use crate::table::Table;
+
+fn table_of(entries: &[Entry], codec: CodecId, block_bytes: usize) -> Arc<Table> {
+    let settings = TableSettings {
+        block_bytes,
+        codec,
+        filter_fpr: None,
+        order: KeyOrder::BYTEWISE,
+    };
+    let world = World::new();
+    let meta = world.build(FileId(3), &settings, entries);
+    let table = world.open(&meta, &KeyOrder::BYTEWISE);
+    table.expect("the table was just written")
+}
 
 /// Goal: every value is the entry's own, whatever was asked for before: values asked for twice, alone, in a row or not at
 /// all, after seeks within a block, to others and back, with and without compression. Method: random walks over values
@@ -21,19 +37,7 @@ fn values_are_those_of_the_entry_in_any_order_of_asking() {
         })
         .collect();
     for codec in [CodecId::None, CodecId::Lz4, CodecId::Zstd] {
-        let settings = TableSettings {
-            block_bytes: 1000,
-            codec,
-            filter_fpr: None,
-            order: KeyOrder::BYTEWISE,
-        };
-        let world = World::new();
-        let meta = world.build(FileId(3), &settings, &entries);
-        let table = std::sync::Arc::new(
-            world
-                .open(&meta, &KeyOrder::BYTEWISE)
-                .expect("the table was just written"),
-        );
+        let table = table_of(&entries, codec, 1000);
         for seed in 0..20 {
             eprintln!("codec {codec:?}, seed {seed}");
             let random = &mut Random(seed);
@@ -82,19 +86,7 @@ fn a_jump_decompresses_one_value_again() {
             Entry::put(format!("key{number:05}").as_bytes(), number + 1, &value)
         })
         .collect();
-    let settings = TableSettings {
-        block_bytes: 1100,
-        codec: CodecId::Lz4,
-        filter_fpr: None,
-        order: KeyOrder::BYTEWISE,
-    };
-    let world = World::new();
-    let meta = world.build(FileId(3), &settings, &entries);
-    let table = std::sync::Arc::new(
-        world
-            .open(&meta, &KeyOrder::BYTEWISE)
-            .expect("the table was just written"),
-    );
+    let table = table_of(&entries, CodecId::Lz4, 1100);
     let mut cursor = table.cursor(&cache(), CursorUse::Read);
     cursor.seek(&entries[0].key).expect("intact");
     let mut seen = Vec::new();
