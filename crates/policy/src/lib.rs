@@ -24,7 +24,7 @@ pub mod simulation;
 mod values;
 
 pub use overlap::sorted_runs;
-pub use pace::{Standing, TURN_MAX, Turn, Turns, admission};
+pub use pace::{Standing, TURN_MAX, Turn, Turns, admission, patience};
 pub use pick::{merge_all, merge_at_rest, merge_range, pick_merge, rewrite_table};
 pub use place::place;
 pub use shape::{

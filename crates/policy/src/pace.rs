@@ -11,9 +11,12 @@
 
 use std::time::Duration;
 
-/// A commit never waits longer than this for its turn.
+/// A commit never waits longer than this for its turn, see [`patience`].
 pub const TURN_MAX: Duration = Duration::from_millis(250);
 
+/// Nor longer than this while there is memory to run ahead into: writers are let in so much faster than memtables are flushed.
+const DELAY_MAX: Duration = Duration::from_millis(1);
+const AHEAD: f64 = 1.2;
 /// So many memtables wait at a steady load: one fills while the one before it is flushed.
 const BACKLOG_STEADY: f64 = 1.0;
 /// By how much faster writers are let in for a memtable less than that, in speeds of flushing.
@@ -72,6 +75,23 @@ pub fn admission(standing: &Standing) -> Option<f64> {
         _ => return None,
     };
     Some((of_backlog * relief).max(SLOWEST))
+}
+
+/// How long a commit waits for its turn at most, when writers are let in at this multiple of the speed of flushing: a
+/// millisecond while there is memory to run ahead into, up to [`TURN_MAX`] when it is used up.
+///
+/// ```
+/// use kingtide_policy::{TURN_MAX, patience};
+///
+/// assert_eq!(patience(1.3).as_millis(), 1);
+/// assert_eq!(patience(1.0), TURN_MAX);
+/// ```
+#[must_use]
+pub fn patience(admission: f64) -> Duration {
+    match admission >= AHEAD {
+        true => DELAY_MAX,
+        false => TURN_MAX,
+    }
 }
 
 /// Where a writer stands among those that take turns.

@@ -4,7 +4,8 @@
 //! 2. Caches give way, and the largest memtable is flushed early.
 //! 3. Of small commits one in every few kilobytes goes on here, for all of them. It takes a turn on the clock that all writers
 //!    share, which runs at the speed of flushing, a little faster or slower as less or more waits to be flushed; it sleeps
-//!    until its turn comes, and looks every so often how fast the clock runs now.
+//!    until its turn comes, for a millisecond at most while there is memory to run ahead into, and looks every so often how fast the clock
+//!    runs now.
 //! 4. With the budget used up, it waits until memory is given back, for a bounded time.
 //!
 //! All of it is outside the commit lock, and before anything of the commit was done.
@@ -12,7 +13,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kingtide_env::sync::atomic::Ordering;
-use kingtide_policy::{Standing, TURN_MAX, admission};
+use kingtide_policy::{Standing, admission, patience};
 
 use super::{pipeline::Pipeline, write_set::WriteSet};
 use crate::{error::Result, family::Family, memtable::Memory};
@@ -87,15 +88,16 @@ impl Pipeline {
 
     /// Has the writer wait for its turn.
     fn hold_back(&self, writes: &WriteSet, bytes: usize) {
-        let Some(mut speed) = self.speed(writes, bytes) else {
+        let Some(mut admission) = self.admission(writes, bytes) else {
             return;
         };
+        let mut speed = self.stall.flush_speed() * admission;
         let begun = self.env.monotonic_nanos();
         let turn = self.stall.take_turn(bytes, begun, speed);
         let mut slept = 0;
         loop {
             let left = self.stall.until(turn, begun + slept, speed);
-            let bound = TURN_MAX.saturating_sub(Duration::from_nanos(slept));
+            let bound = patience(admission).saturating_sub(Duration::from_nanos(slept));
             let step = LOOK_AGAIN.min(left).min(bound);
             if left < AT_ONCE || step.is_zero() {
                 break;
@@ -105,12 +107,12 @@ impl Pipeline {
             let measured = self.env.monotonic_nanos().saturating_sub(begun);
             slept = measured.max(slept + step.as_nanos() as u64);
             // What flushing fails with is told sooner.
-            let next = self.speed(writes, bytes);
+            let next = self.admission(writes, bytes);
             let Some(next) = next.filter(|_| !self.stall.is_failing()) else {
                 self.stall.forget_turns();
                 break;
             };
-            speed = next;
+            (admission, speed) = (next, self.stall.flush_speed() * next);
         }
         if slept > 0 {
             self.stall.note_delayed(slept);
@@ -118,13 +120,8 @@ impl Pipeline {
         }
     }
 
-    /// How fast writers are let in just now, in bytes a second; `None` when as fast as they come.
-    fn speed(&self, writes: &WriteSet, bytes: usize) -> Option<f64> {
-        let admission = self.admission(writes, bytes)?;
-        Some(self.stall.flush_speed() * admission)
-    }
-
-    /// How fast writers are let in to the slowest family of `writes`.
+    /// How fast writers are let in just now, to the slowest family of `writes`, as a multiple of the speed of flushing;
+    /// `None` when as fast as they come.
     pub(super) fn admission(&self, writes: &WriteSet, bytes: usize) -> Option<f64> {
         let memory = self.memory.share_used(bytes);
         let of_families = writes

@@ -207,7 +207,7 @@ fn play(machine: Machine, is_paced: bool) -> Outcome {
                 let speed = speed * 1e6 * admitted;
                 turns.run((now * 1e3) as u64, speed);
                 let turn = *turn.get_or_insert_with(|| turns.take(machine.commit_bytes as usize));
-                let is_late = now - *begun >= TURN_MAX.as_micros() as f64;
+                let is_late = now - *begun >= patience(admitted).as_micros() as f64;
                 if !is_late && turns.left(turn, speed) > Duration::ZERO {
                     continue;
                 }
