@@ -440,6 +440,20 @@ pub(crate) struct BenchArgs {
 pub(crate) enum BenchAction {
     /// Compare two result files and mark what became slower
     Compare(CompareArgs),
+    /// Print the tables of kept results, and write their page
+    Show(ShowArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ShowArgs {
+    /// Results: CSV or JSON lines; the rows of all files together
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Judge the rows by the targets of this suite
+    #[arg(long, value_name = "NAME")]
+    pub(crate) suite: Option<String>,
+    #[command(flatten)]
+    pub(crate) files_out: ResultFiles,
 }
 
 #[derive(Args, Debug)]
@@ -456,10 +470,10 @@ pub(crate) struct CompareArgs {
     pub(crate) html: Option<PathBuf>,
 }
 
-/// Where results go.
+/// Files that results are written to.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Results")]
-pub(crate) struct BenchOutputs {
+pub(crate) struct ResultFiles {
     /// Write the rows as CSV
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
@@ -472,6 +486,14 @@ pub(crate) struct BenchOutputs {
     /// Write the table and the remarks as text
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+}
+
+/// Where results go.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Results")]
+pub(crate) struct BenchOutputs {
+    #[command(flatten)]
+    pub(crate) files: ResultFiles,
     /// Write a trace of each of Kingtide's runs to this directory, for ui.perfetto.dev
     #[arg(long, value_name = "DIR")]
     pub(crate) traces: Option<PathBuf>,

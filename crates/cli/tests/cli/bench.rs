@@ -102,6 +102,21 @@ fn results_are_written_as_asked_for_and_can_be_compared() {
     );
     let same = run_well(&["bench", "compare", &csv, &jsonl, "--html", &compared]);
     assert!(same.text().contains("1.00"), "{same:?}");
+    let (again, rows_again) = (file("again.html"), file("again.csv"));
+    let shown = run_well(&[
+        "bench",
+        "show",
+        &csv,
+        "--suite",
+        "targets",
+        "--html",
+        &again,
+        "--csv",
+        &rows_again,
+    ]);
+    assert!(shown.text().contains("batch 1000"), "{shown:?}");
+    assert!(shown.text().contains("not measured"), "{shown:?}");
+    assert_eq!(fs::read_to_string(&rows_again).expect("written"), csv_text);
     let mut runs = 0;
     for trace in fs::read_dir(&traces).expect("made") {
         let text = fs::read_to_string(trace.expect("listed").path()).expect("written");
@@ -113,7 +128,7 @@ fn results_are_written_as_asked_for_and_can_be_compared() {
         runs += 1;
     }
     assert!(runs > 2, "{runs}");
-    for page in [&html, &compared] {
+    for page in [&html, &compared, &again] {
         if let Some(seen) = browser::open(Path::new(page), 1000) {
             seen.expect_drawn();
             assert!(seen.drawn().contains("batch 1000"), "{page}");
@@ -136,6 +151,8 @@ fn results_are_written_as_asked_for_and_can_be_compared() {
     assert!(ran.text().contains("SLOWER"), "{ran:?}");
     run_badly(&["bench", "compare", &csv, &file("none")], "none");
     run_badly(&["bench", "compare", &csv, &report], "not a result file");
+    run_badly(&["bench", "show", &report], "not a result file");
+    run_badly(&["bench", "show", &csv, "--suite", "none"], "no suite");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod compare;
 mod results;
+mod show;
 mod table;
 mod targets;
 
@@ -25,8 +26,10 @@ const CHILD: &str = "bench-child";
 const SPIN: &str = "spin";
 
 pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Result<()> {
-    if let Some(BenchAction::Compare(compare)) = &args.action {
-        return compare::run(compare, output);
+    match &args.action {
+        Some(BenchAction::Compare(compare)) => return compare::run(compare, output),
+        Some(BenchAction::Show(show)) => return show::run(show, output),
+        None => (),
     }
     let suite = suite(args).map_err(usage)?;
     let parent = global.db.clone().unwrap_or_else(env::temp_dir);
@@ -57,7 +60,7 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
     };
     campaign.check().map_err(usage)?;
     let judged = campaign.engines.first().map_or("", |engine| &engine.label);
-    let results = Results::create(&args.outputs, &campaign.suite.targets, judged)?;
+    let results = Results::create(&args.outputs.files, &campaign.suite.targets, judged)?;
     let machine = MachineWatch::start(&parent);
     let mut progress = Progress::new(&campaign, results, output);
     for warning in busy_warnings(&machine.info(), machine.busy_processors()) {
@@ -116,10 +119,7 @@ fn suite(args: &BenchArgs) -> kingtide_bench::Result<Suite> {
                 .map_err(|source| BenchError::Io(format!("read {}", path.display()), source))?;
             Suite::parse(&text, &top, args.scale)?
         }
-        (None, Some(BenchSubject::Suite(name))) => {
-            let missing = || BenchError::Settings(format!("there is no suite {name:?}"));
-            Suite::built_in(name, &top, args.scale).ok_or_else(missing)??
-        }
+        (None, Some(BenchSubject::Suite(name))) => built_in(name, &top, args.scale)?,
         (None, subject) => {
             let (name, workloads) = match subject {
                 Some(BenchSubject::Workload(workload)) => (workload.name(), with_data(*workload)),
@@ -140,6 +140,11 @@ fn suite(args: &BenchArgs) -> kingtide_bench::Result<Suite> {
         }
     }
     Ok(suite)
+}
+
+fn built_in(name: &str, top: &Options, scale: f64) -> kingtide_bench::Result<Suite> {
+    let missing = || BenchError::Settings(format!("there is no suite {name:?}"));
+    Suite::built_in(name, top, scale).ok_or_else(missing)?
 }
 
 /// A workload, and in front of it what it needs to be there, which is reported too.

@@ -14,7 +14,7 @@ use kingtide_bench::{
 
 use super::{table, targets};
 use crate::{
-    args::BenchOutputs,
+    args::ResultFiles,
     failure::{Failure, Result},
     output::Output,
 };
@@ -58,15 +58,15 @@ pub(super) struct Results {
 
 impl Results {
     /// Nothing yet. `targets` are what is judged at the end, for the engine of this label.
-    pub(super) fn create(outputs: &BenchOutputs, targets: &[Target], engine: &str) -> Result<Self> {
+    pub(super) fn create(files: &ResultFiles, targets: &[Target], engine: &str) -> Result<Self> {
         Ok(Self {
             rows: Vec::new(),
             targets: targets.to_vec(),
             engine: engine.to_owned(),
-            csv: ResultFile::create(outputs.csv.as_deref())?,
-            jsonl: ResultFile::create(outputs.jsonl.as_deref())?,
-            report: ResultFile::create(outputs.report.as_deref())?,
-            html: ResultFile::create(outputs.html.as_deref())?,
+            csv: ResultFile::create(files.csv.as_deref())?,
+            jsonl: ResultFile::create(files.jsonl.as_deref())?,
+            report: ResultFile::create(files.report.as_deref())?,
+            html: ResultFile::create(files.html.as_deref())?,
         })
     }
 
