@@ -9,6 +9,7 @@
 //! | `capi-check` | the C programs at full length, plainly and under the address sanitizer and valgrind |
 //! | `sanitize` | tests under sanitizers and Miri; see [`sanitize`] |
 //! | `shuttle` | random schedules of the whole engine; see [`shuttle`] |
+//! | `ledger` | adds a line to the ledger of long runs, for scripts |
 //! | `mutants` | mutation testing: `crates/mutants` |
 //! | `coverage` | the share of lines that tests run in the log, the manifest, transactions and merges; see [`coverage`] |
 //! | `install` | builds and installs the C library and the command; see [`install`] |
@@ -21,6 +22,7 @@
 mod capi;
 mod coverage;
 mod install;
+mod ledger;
 mod sanitize;
 mod shuttle;
 mod tidy;
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         ["capi-check"] => capi::check(&root()),
         ["sanitize", tool] => sanitize::run(&root(), tool),
         ["shuttle", arguments @ ..] => shuttle::run(&root(), arguments),
+        ["ledger", path, line] => ledger::add_line(&root(), path, line),
         ["mutants", arguments @ ..] => sanitize::mutants(&root(), arguments),
         ["coverage"] => coverage::check(&root()),
         ["install", arguments @ ..] => install::run(&root(), arguments),
@@ -87,7 +90,13 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> String {
-    let chores = [USAGE, sanitize::USAGE, shuttle::USAGE, install::USAGE];
+    let chores = [
+        USAGE,
+        sanitize::USAGE,
+        shuttle::USAGE,
+        ledger::USAGE,
+        install::USAGE,
+    ];
     chores.concat()
 }
 

@@ -1,15 +1,17 @@
 //! Random schedules of the whole engine, by shuttle: builds the tests of `crates/kingtide/tests/schedules.rs` with
 //! `--cfg shuttle`, passes on what was asked for, and counts the schedules that were reached.
 //!
-//! With a ledger the seed is the one behind the last that the ledger has, and a line is added at the end (the columns are in
-//! `crates/sim/src/ledger.rs`).
+//! With a ledger the seed is the one behind the last that the ledger has, and a line is added at the end.
 
 use std::{
-    fs,
     io::{self, BufRead, BufReader},
     path::Path,
     process::{Command, Stdio},
 };
+
+use kingtide_ledger::{Stretch, build};
+
+use crate::ledger;
 
 /// How to use it.
 pub const USAGE: &str = "
@@ -19,8 +21,6 @@ pub const USAGE: &str = "
 
 /// Its name in the ledger.
 const PART: &str = "shuttle";
-/// The first line of a ledger.
-const HEAD: &str = "part,first,last,reached,unit,violations,build";
 
 /// What was asked for.
 #[derive(Default)]
@@ -68,22 +68,26 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<bool, String> {
         .args(&wish.only)
         .env("RUSTFLAGS", "--cfg shuttle")
         .envs(wish.environment.iter().copied());
-    let mut ledger = None;
+    let mut noted = None;
     if let Some(path) = wish.ledger {
         let path = root.join(path);
-        let seed = next_seed(&read_ledger(&path)?);
+        let seed = ledger::open(&path)?.next(PART, 1);
         command.env("KINGTIDE_SEED", seed.to_string());
-        ledger = Some((path, seed));
+        noted = Some((path, seed));
     }
     let (is_clean, schedules) = watch(command.current_dir(root))?;
     println!("shuttle: {schedules} schedules in all");
-    if let Some((path, seed)) = ledger {
-        // Read again: other commands may have added to it meanwhile.
-        let text = read_ledger(&path)?;
-        let violations = u32::from(!is_clean);
-        let build = commit(root).unwrap_or_else(|| "unknown".to_owned());
-        let line = format!("{PART},{seed},{seed},{schedules},schedules,{violations},{build}\n");
-        fs::write(&path, text + &line).map_err(|error| format!("{}: {error}", path.display()))?;
+    if let Some((path, seed)) = noted {
+        let stretch = Stretch {
+            part: PART.to_owned(),
+            first: seed,
+            last: seed,
+            reached: schedules,
+            unit: "schedules".to_owned(),
+            violations: u64::from(!is_clean),
+            build: build(root),
+        };
+        ledger::add(&path, stretch)?;
     }
     // A filter that no test matches must not look like success.
     Ok(is_clean && (schedules > 0 || wish.is_replay))
@@ -116,36 +120,6 @@ fn schedules_in(line: &str) -> u64 {
     count(line).unwrap_or(0)
 }
 
-/// The ledger's text; that of an empty one when there is none.
-fn read_ledger(path: &Path) -> Result<String, String> {
-    match fs::read_to_string(path) {
-        Ok(text) if text.lines().next() == Some(HEAD) => Ok(text),
-        Ok(_) => Err(format!("{}: no ledger", path.display())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(format!("{HEAD}\n")),
-        Err(error) => Err(format!("{}: {error}", path.display())),
-    }
-}
-
-/// The seed behind the last one that was run without a violation.
-fn next_seed(ledger: &str) -> u64 {
-    let seeds = ledger.lines().filter_map(|line| {
-        let [PART, _, last, _, _, "0", _] = line.split(',').collect::<Vec<_>>()[..] else {
-            return None;
-        };
-        last.parse::<u64>().ok()
-    });
-    seeds.max().unwrap_or(0) + 1
-}
-
-/// The commit that is checked out.
-fn commit(root: &Path) -> Option<String> {
-    let mut git = Command::new("git");
-    git.args(["rev-parse", "--short=10", "HEAD"]);
-    let output = git.current_dir(root).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
-    (output.status.success() && !text.is_empty()).then_some(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,14 +139,6 @@ mod tests {
         ] {
             assert_eq!(schedules_in(line), 0, "{line}");
         }
-    }
-
-    #[test]
-    fn a_ledger_is_gone_on_with_behind_what_was_clean() {
-        let ledger = format!("{HEAD}\nmodel,1,9,1,operations,0,a\n");
-        assert_eq!(next_seed(&ledger), 1);
-        let ledger = ledger + "shuttle,1,1,40,schedules,0,a\nshuttle,2,2,3,schedules,1,a\n";
-        assert_eq!(next_seed(&ledger), 2);
     }
 
     #[test]

@@ -11,9 +11,9 @@ use std::{
 use kingtide_testkit::{Checked, Violation, runner};
 
 use kingtide_base::planted::{Bug, plant};
+use kingtide_ledger::{Ledger, Stretch, build};
 use kingtide_sim::{
     clients::Cuts,
-    ledger::{self, Ledger, Stretch},
     plan::{Plan, Scenario, level_of},
     reduce::reduce,
     report::{progress_bar, say},
@@ -289,7 +289,7 @@ fn with_ledger(mut campaign: Campaign, file: &Path, part: &str, jobs: usize) -> 
             reached,
             unit: "power cuts".to_owned(),
             violations,
-            build: ledger::build(),
+            build: build(Path::new(".")),
         };
         ledger.add(stretch).map_err(wrong)?;
     }

@@ -7,7 +7,6 @@
 //! | `clients` | several clients that commit, power cuts at calls of any thread |
 //! | [`reduce`] | makes a failing plan small |
 //! | `zoo` | plants known bugs and looks who catches them |
-//! | [`ledger`] | which seeds were run, and what they reached |
 //! | [`report`] | progress and lines |
 //! | [`tally`] | what was gone through |
 //!
@@ -15,7 +14,6 @@
 
 #[cfg(simulated)]
 pub mod clients;
-pub mod ledger;
 pub mod plan;
 pub mod reduce;
 pub mod report;

@@ -36,6 +36,38 @@ fn every_cell_of_the_anomaly_table_holds() {
         .unwrap_or_else(|violation| panic!("{violation}\n{tally}"));
 }
 
+/// Cuts the power after each step of every scenario, in a few of its interleavings: each opening shows what was acknowledged,
+/// and the work that goes on there is as isolated as without the cut.
+// Promise: 1, 3, levels.
+#[test]
+fn a_power_cut_after_any_step_keeps_exactly_what_was_acknowledged() {
+    let extent = Extent {
+        plain_max: 6,
+        moving_max: 3,
+        mixed_max: 1,
+        drawn: 40,
+        seed: 3,
+    };
+    let batches = hermitage::batches(&extent);
+    let stuck = |numbers: &[u64]| panic!("stuck in batches {numbers:?}");
+    let report = runner::run(
+        batches.len() as u64,
+        2,
+        &|number| {
+            let batch = &batches[number as usize];
+            hermitage::run_crashes(batch, number)
+                .map_err(|violation| violation.within(format!("batch {number} of {extent:?}")))
+        },
+        &mut |_| {},
+        &stuck,
+    );
+    let tally = report
+        .into_checked()
+        .unwrap_or_else(|violation| panic!("{violation}"));
+    println!("{tally}");
+    assert!(tally.resumed > 0);
+}
+
 /// Random transactions of several threads at each level and at mixed levels: every read and every commit is explained.
 // Promise: levels, serializable, read-only.
 #[test]

@@ -38,9 +38,11 @@ pub const CRATE_LAYERS: &[(&str, &[&str])] = &[
             "kingtide",
             "kingtide-base",
             "kingtide-env",
+            "kingtide-ledger",
             "kingtide-testkit",
         ],
     ),
+    ("kingtide-ledger", &[]),
     ("kingtide-mutants", &["kingtide-base"]),
     ("kingtide-capi", KINGTIDE_AND_BELOW),
     (
@@ -56,7 +58,7 @@ pub const CRATE_LAYERS: &[(&str, &[&str])] = &[
             "kingtide-bench",
         ],
     ),
-    ("xtask", &[]),
+    ("xtask", &["kingtide-ledger"]),
 ];
 
 const BELOW_KINGTIDE: &[&str] = &[

@@ -10,10 +10,10 @@ use std::{
 use clap::Subcommand;
 use kingtide::IsolationLevel;
 use kingtide_testkit::{
-    Checked,
+    Checked, Violation,
     isolation::{
         LEVELS,
-        hermitage::{self, Extent, Tally},
+        hermitage::{self, CrashTally, Extent, Tally},
         history::{self, HistoryTally, Session},
         level_name,
         workloads::{self, Round, WorkTally},
@@ -37,6 +37,15 @@ pub enum IsolationProof {
         /// Chooses the samples
         #[arg(long, default_value_t = 1)]
         seed: u64,
+        /// Cuts the power after each step, and goes on with what was left
+        #[arg(long)]
+        crashes: bool,
+        /// Ends so many seconds after its begin; with --crashes only
+        #[arg(long, requires = "crashes")]
+        seconds: Option<u64>,
+        /// Only the batch of that number, as a violation names it; with --crashes only
+        #[arg(long, requires = "crashes")]
+        batch: Option<u64>,
     },
     /// Recorded histories of many threads at each level, explained read by read
     Histories {
@@ -135,6 +144,9 @@ const WORKLOADS: &[Workload] = &[
     },
 ];
 
+/// Of the power cuts between the steps of Hermitage, in the length that changes must pass.
+const CRASH_SECONDS: u64 = 15;
+
 /// Runs one proof.
 pub fn run(proof: &IsolationProof, threads: usize) -> Checked {
     match *proof {
@@ -142,6 +154,9 @@ pub fn run(proof: &IsolationProof, threads: usize) -> Checked {
             moving,
             mixed,
             seed,
+            crashes,
+            seconds,
+            batch,
         } => {
             let extent = Extent {
                 moving_max: moving,
@@ -149,6 +164,9 @@ pub fn run(proof: &IsolationProof, threads: usize) -> Checked {
                 seed,
                 ..Extent::FULL
             };
+            if crashes {
+                return run_crashes(&extent, batch, (threads, seconds));
+            }
             run_hermitage(&extent, threads)
         }
         IsolationProof::Histories {
@@ -174,6 +192,7 @@ pub fn run(proof: &IsolationProof, threads: usize) -> Checked {
 pub fn run_ci(threads: usize) -> Checked {
     let proofs = [
         run_hermitage(&Extent::FULL, threads),
+        run_crashes(&Extent::FULL, None, (threads, Some(CRASH_SECONDS))),
         run_histories(1_000_000, 1, Some(25), threads),
     ];
     proofs.into_iter().collect::<Checked>()?;
@@ -246,6 +265,37 @@ fn run_hermitage(extent: &Extent, threads: usize) -> Checked {
     finish("hermitage", &report, &counts)?;
     say(&tally.to_string());
     tally.check_possible()
+}
+
+/// Hermitage with a power cut after each step. Batches come in an order that the seed draws, so that those which a limit of
+/// seconds lets through are a sample of all.
+fn run_crashes(extent: &Extent, only: Option<u64>, limits: (usize, Option<u64>)) -> Checked {
+    let batches = hermitage::shuffled_batches(extent);
+    let count = batches.len() as u64;
+    let (first, wanted) = match only {
+        Some(number) if number < count => (number, 1),
+        Some(_) => return Err(Violation::new(format!("there are {count} batches"))),
+        None => (0, count),
+    };
+    let batch = |number: u64| &batches[usize::try_from(first + number).unwrap_or(0)];
+    let name_of = |number| {
+        format!(
+            "cargo proof hermitage --crashes --moving {} --mixed {} --seed {} --batch {}",
+            extent.moving_max,
+            extent.mixed_max,
+            extent.seed,
+            first + number
+        )
+    };
+    let item = |number| {
+        hermitage::run_crashes(batch(number), extent.seed + first + number)
+            .map_err(|violation| violation.within(name_of(number)))
+    };
+    let name = "hermitage, crashes";
+    let report = run_until::<CrashTally>(name, wanted, limits, &item, &name_of);
+    let schedules: usize = batches.iter().map(|batch| batch.numbers.len()).sum();
+    let text = format!("{} of {schedules} in all", report.tally);
+    finish(name, &report, &text)
 }
 
 fn run_histories(transactions: u64, seed: u64, seconds: Option<u64>, threads: usize) -> Checked {

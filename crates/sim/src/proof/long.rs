@@ -6,15 +6,13 @@
 
 use std::{
     ops::{AddAssign, Range},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 use clap::Args;
-use kingtide_sim::{
-    ledger::{self, Ledger, Stretch},
-    report::say,
-};
+use kingtide_ledger::{Ledger, Stretch, build};
+use kingtide_sim::report::say;
 use kingtide_testkit::{Checked, kill, metamorphic, sequences};
 
 use super::{isolation, kill_child, run_items};
@@ -127,7 +125,7 @@ pub fn run(proof: &LongProof, threads: usize) -> Checked {
     if proof.report {
         return report(&ledger, &parts);
     }
-    let build = ledger::build();
+    let build = build(Path::new("."));
     let length = Duration::try_from_secs_f64(proof.minutes * 60.0).unwrap_or_default();
     let end = Instant::now() + length;
     while Instant::now() < end {

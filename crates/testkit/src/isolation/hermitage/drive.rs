@@ -86,6 +86,11 @@ impl Program {
         Interleavings::new(&lengths)
     }
 
+    /// The steps of all its scripts.
+    pub(super) fn step_count(&self) -> usize {
+        self.scripts.iter().map(Vec::len).sum()
+    }
+
     fn scenario(&self) -> Option<&'static Scenario> {
         self.scenario.map(|index| &SCENARIOS[index])
     }
@@ -111,31 +116,16 @@ pub struct Batch {
 pub fn run(batch: &Batch, seen: &mut dyn FnMut(IsolationLevel)) -> Checked {
     let env = MemoryEnv::new(1);
     let db = Db::open(world::DATABASE, world::options(&env))?;
-    let family = db.create_family("f", family_options(batch.place))?;
-    let program = &*batch.program;
-    let interleavings = program.interleavings();
-    let mut lanes: Vec<Lane> = (0..)
-        .zip(&batch.numbers)
-        .map(|(index, number)| Lane::new(batch, index, interleavings.nth(*number)))
-        .collect();
+    let family = db.create_family("f", family_options(batch.place, SyncMode::None))?;
+    let mut lanes = lanes_of(batch);
     let bench = Bench {
         db: &db,
         family: &family,
-        levels: &batch.levels,
-        scripts: &program.scripts,
+        batch,
     };
-    set_up(&bench, batch, lanes.len())?;
-    for step in 0..program.scripts.iter().map(Vec::len).sum::<usize>() {
-        for lane in &mut lanes {
-            bench
-                .take_step(lane, step)
-                .map_err(|violation| lane.explain(batch, violation))?;
-        }
-        match batch.place {
-            Place::Memory | Place::Unhashed | Place::Tables => {}
-            Place::Flushed => db.flush(&family)?,
-            Place::Merged => db.compact(&family)?,
-        }
+    bench.set_up(lanes.len())?;
+    for step in 0..batch.program.step_count() {
+        take_steps(&bench, &mut lanes, step)?;
     }
     collect_states(&db, &family, &mut lanes)?;
     for lane in &mut lanes {
@@ -146,9 +136,33 @@ pub fn run(batch: &Batch, seen: &mut dyn FnMut(IsolationLevel)) -> Checked {
     Ok(db.close()?)
 }
 
-fn family_options(place: Place) -> FamilyOptions {
+/// A lane for each interleaving of the batch.
+pub(super) fn lanes_of(batch: &Batch) -> Vec<Lane> {
+    let interleavings = batch.program.interleavings();
+    (0..)
+        .zip(&batch.numbers)
+        .map(|(index, number)| Lane::new(batch, index, interleavings.nth(*number)))
+        .collect()
+}
+
+/// Takes one step in each lane; then the data go where the place says.
+pub(super) fn take_steps(bench: &Bench<'_>, lanes: &mut [Lane], position: usize) -> Checked {
+    for lane in lanes {
+        bench
+            .take_step(lane, position)
+            .map_err(|violation| lane.explain(bench.batch, violation))?;
+    }
+    match bench.batch.place {
+        Place::Memory | Place::Unhashed | Place::Tables => {}
+        Place::Flushed => bench.db.flush(bench.family)?,
+        Place::Merged => bench.db.compact(bench.family)?,
+    }
+    Ok(())
+}
+
+pub(super) fn family_options(place: Place, sync: SyncMode) -> FamilyOptions {
     let mut options = FamilyOptions {
-        sync: SyncMode::None,
+        sync,
         disk_free_bytes_min: 0,
         ..FamilyOptions::default()
     };
@@ -156,22 +170,6 @@ fn family_options(place: Place) -> FamilyOptions {
         options.comparator = SHORT_FIRST.to_owned();
     }
     options
-}
-
-/// Writes the state before, of all lanes.
-fn set_up(bench: &Bench<'_>, batch: &Batch, lane_count: usize) -> Checked {
-    let state = &batch.program.setup;
-    let mut transaction = bench.db.begin()?;
-    for lane in 0..lane_count {
-        for (key, value) in state {
-            transaction.put(bench.family, &key_of(lane, *key), &value.to_le_bytes())?;
-        }
-    }
-    transaction.commit()?;
-    if batch.place != Place::Memory && batch.place != Place::Unhashed {
-        bench.db.flush(bench.family)?;
-    }
-    Ok(())
 }
 
 fn key_of(lane: usize, key: u8) -> [u8; 5] {
@@ -187,7 +185,7 @@ fn number_of(value: &[u8]) -> Checked<i64> {
 }
 
 /// Reads the whole family once, and gives each lane its final state.
-fn collect_states(db: &Db, family: &ColumnFamily, lanes: &mut [Lane]) -> Checked {
+pub(super) fn collect_states(db: &Db, family: &ColumnFamily, lanes: &mut [Lane]) -> Checked {
     let mut iter = db.iter(family, IterOptions::default())?;
     let mut is_valid = iter.seek_to_first()?;
     while is_valid {
@@ -202,21 +200,22 @@ fn collect_states(db: &Db, family: &ColumnFamily, lanes: &mut [Lane]) -> Checked
 }
 
 /// What all lanes share.
-struct Bench<'a> {
-    db: &'a Db,
-    family: &'a ColumnFamily,
-    levels: &'a [IsolationLevel],
-    scripts: &'a [Vec<Step>],
+pub(super) struct Bench<'a> {
+    pub(super) db: &'a Db,
+    pub(super) family: &'a ColumnFamily,
+    pub(super) batch: &'a Batch,
 }
 
 /// One interleaving under way.
-struct Lane {
-    index: usize,
-    schedule: Vec<usize>,
+pub(super) struct Lane {
+    pub(super) index: usize,
+    pub(super) schedule: Vec<usize>,
+    /// Steps of each transaction that come before the schedule: none, but after a power cut.
+    first: Vec<usize>,
     taken: Vec<usize>,
     slots: Vec<Slot>,
-    oracle: Oracle,
-    outcome: Outcome,
+    pub(super) oracle: Oracle,
+    pub(super) outcome: Outcome,
     commit_count: usize,
     /// What the steps answered, for the report.
     answers: Vec<String>,
@@ -231,7 +230,7 @@ struct Slot {
 }
 
 /// The name of a prepared transaction.
-fn xid_of(lane: usize, number: usize) -> [u8; 5] {
+pub(super) fn xid_of(lane: usize, number: usize) -> [u8; 5] {
     key_of(lane, number as u8)
 }
 
@@ -281,6 +280,7 @@ impl Lane {
         Self {
             index,
             schedule,
+            first: vec![0; count],
             taken: vec![0; count],
             slots: (0..count).map(|_| Slot::default()).collect(),
             oracle: Oracle::new(&batch.program.setup),
@@ -294,13 +294,49 @@ impl Lane {
         }
     }
 
+    /// The lane after a power cut. What was prepared is still to be ended; what was open is gone, and begins again. The
+    /// steps that are left keep their order.
+    pub(super) fn after_power_cut(&self) -> Self {
+        let mut first = self.taken.clone();
+        let mut outcome = self.outcome.clone();
+        outcome.last.clear();
+        for (number, slot) in self.slots.iter().enumerate() {
+            if slot.transaction.is_some() {
+                first[number] = 0;
+                outcome.answers[number].clear();
+            }
+        }
+        let mut passed = vec![0; first.len()];
+        let is_left = |number: &usize| {
+            passed[*number] += 1;
+            passed[*number] > first[*number]
+        };
+        Self {
+            index: self.index,
+            schedule: self.schedule.iter().copied().filter(is_left).collect(),
+            taken: first.clone(),
+            first,
+            slots: self.slots.iter().map(|_| Slot::default()).collect(),
+            oracle: self.oracle.clone(),
+            outcome,
+            commit_count: self.commit_count,
+            answers: Vec::new(),
+        }
+    }
+
+    /// Transactions with steps that are still to be taken.
+    pub(super) fn transactions_left(&self) -> u64 {
+        let is_left = |number: &usize| self.schedule.contains(number);
+        (0..self.slots.len()).filter(is_left).count() as u64
+    }
+
     fn note_commit(&mut self, number: usize) {
         self.commit_count += 1;
         self.outcome.commits[number] = Some(self.commit_count);
     }
 
     /// Compares the final state with the oracle's, and looks for the anomaly.
-    fn judge(&mut self, batch: &Batch, seen: &mut dyn FnMut(IsolationLevel)) -> Checked {
+    pub(super) fn judge(&mut self, batch: &Batch, seen: &mut dyn FnMut(IsolationLevel)) -> Checked {
         self.outcome.last.sort_unstable();
         let wanted = self.oracle.state();
         ensure(self.outcome.last == wanted, || {
@@ -325,7 +361,7 @@ impl Lane {
     }
 
     /// The violation, with the steps that led to it.
-    fn explain(&self, batch: &Batch, violation: Violation) -> Violation {
+    pub(super) fn explain(&self, batch: &Batch, violation: Violation) -> Violation {
         let program = &batch.program;
         let name = program
             .scenario()
@@ -348,7 +384,14 @@ impl Lane {
                 level_name(*level)
             );
         }
-        let mut taken = vec![0; program.scripts.len()];
+        text.push_str(&self.steps(program));
+        violation.within(text.trim_end())
+    }
+
+    /// The steps so far and their answers, a line each.
+    pub(super) fn steps(&self, program: &Program) -> String {
+        let mut text = String::new();
+        let mut taken = self.first.clone();
         for (position, number) in self.schedule.iter().enumerate() {
             let step = &program.scripts[*number][taken[*number]];
             taken[*number] += 1;
@@ -359,14 +402,29 @@ impl Lane {
             };
             let _ = writeln!(text, "  {}: {step}: {answer}", number + 1);
         }
-        violation.within(text.trim_end())
+        text
     }
 }
 
 impl Bench<'_> {
-    fn take_step(&self, lane: &mut Lane, position: usize) -> Checked {
+    /// Writes the state before, of all lanes.
+    pub(super) fn set_up(&self, lane_count: usize) -> Checked {
+        let mut transaction = self.db.begin()?;
+        for lane in 0..lane_count {
+            for (key, value) in &self.batch.program.setup {
+                transaction.put(self.family, &key_of(lane, *key), &value.to_le_bytes())?;
+            }
+        }
+        transaction.commit()?;
+        if self.batch.place != Place::Memory && self.batch.place != Place::Unhashed {
+            self.db.flush(self.family)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_step(&self, lane: &mut Lane, position: usize) -> Checked {
         let number = lane.schedule[position];
-        let step = &self.scripts[number][lane.taken[number]];
+        let step = &self.batch.program.scripts[number][lane.taken[number]];
         lane.taken[number] += 1;
         let answer = match step {
             Step::Begin => self.begin(lane, number)?,
@@ -386,7 +444,7 @@ impl Bench<'_> {
     }
 
     fn begin(&self, lane: &mut Lane, number: usize) -> Checked<String> {
-        let level = self.levels[number];
+        let level = self.batch.levels[number];
         let options = TransactionOptions {
             isolation: level,
             ..TransactionOptions::default()

@@ -14,8 +14,11 @@
 //! What no scenario thinks of is drawn: transactions of random steps, some of their interleavings, any levels, any place,
 //! judged by the oracle alone.
 //!
+//! With a power cut after each step: `crashes.rs`.
+//!
 //! [interleavings]: Interleavings
 
+mod crashes;
 mod draw;
 mod drive;
 mod interleavings;
@@ -24,6 +27,7 @@ mod scenario;
 mod scenarios;
 mod table;
 
+pub use crashes::{CrashTally, run as run_crashes};
 pub use drive::{Batch, Place, Program};
 pub use interleavings::Interleavings;
 pub use scenario::{Answer, Column, Outcome, Scenario};
@@ -115,6 +119,17 @@ pub fn batches(extent: &Extent) -> Vec<Batch> {
             .collect();
         let program = (&Arc::new(program), place, levels);
         add_batches(&mut batches, program, DRAWN_INTERLEAVINGS, &mut random);
+    }
+    batches
+}
+
+/// The same in an order that the seed draws: the first of them are a sample of all.
+#[must_use]
+pub fn shuffled_batches(extent: &Extent) -> Vec<Batch> {
+    let mut batches = batches(extent);
+    let mut random = Random::new(!extent.seed);
+    for end in (1..batches.len()).rev() {
+        batches.swap(end, random.below(end + 1));
     }
     batches
 }

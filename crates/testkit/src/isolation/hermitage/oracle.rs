@@ -160,6 +160,11 @@ impl Oracle {
         self.prepared.remove(&number)
     }
 
+    /// The numbers of the transactions that are prepared.
+    pub fn prepared(&self) -> impl Iterator<Item = usize> {
+        self.prepared.keys().copied()
+    }
+
     /// True when a commit since the view of `transaction` wrote what it relies on.
     fn has_changed(&self, transaction: &Expected) -> bool {
         let written = |view: usize| self.commits[view..].iter().flatten().map(|write| write.0);

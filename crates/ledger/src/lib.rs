@@ -12,6 +12,8 @@
 //! | `unit` | what is counted |
 //! | `violations` | promises broken |
 //! | `build` | the commit, with a plus sign when the tree had changes |
+//!
+//! The programs of the proofs and `cargo xtask` share it, so it needs nothing but the standard library.
 
 #[cfg(test)]
 mod tests;
@@ -47,7 +49,7 @@ pub struct Stretch {
     pub build: String,
 }
 
-/// A ledger file, read as a whole. One process at a time may add to it.
+/// A ledger file, read as a whole. Processes that add to it at the same time take turns, but run the same seeds.
 #[derive(Debug)]
 pub struct Ledger {
     path: PathBuf,
@@ -143,6 +145,7 @@ impl Ledger {
             .append(true)
             .create(true)
             .open(&self.path)?;
+        file.lock()?;
         let head = match file.metadata()?.len() {
             0 => format!("{HEAD}\n"),
             _ => String::new(),
@@ -188,11 +191,12 @@ impl FromStr for Stretch {
     }
 }
 
-/// The commit that is checked out, for the ledger; `unknown` where git does not say.
+/// The commit that is checked out at `root`, for the ledger; `unknown` where git does not say.
 #[must_use]
-pub fn build() -> String {
+pub fn build(root: &Path) -> String {
     let git = |arguments: &[&str]| {
-        let output = Command::new("git").args(arguments).output().ok()?;
+        let mut git = Command::new("git");
+        let output = git.args(arguments).current_dir(root).output().ok()?;
         let text = String::from_utf8(output.stdout).ok()?;
         output.status.success().then(|| text.trim().to_owned())
     };
