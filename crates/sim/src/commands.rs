@@ -134,6 +134,9 @@ fn plan_of(kind: Kind, seed: u64, operations: u64) -> Plan {
 }
 
 /// Many plans, one for each seed.
+/// So many seeds are a line of the ledger, and lost when the run is interrupted.
+const STRETCH_SEEDS: u64 = 1000;
+
 struct Campaign {
     name: &'static str,
     first_seed: u64,
@@ -270,30 +273,41 @@ fn crash(at: &str, seed: u64, operations: u64) -> Answer {
         .map_err(|violation| Violation::within(violation, format!("seed {seed}"))))
 }
 
-/// Goes on after the last seed of the ledger and adds a line for this campaign, of the part `part`.
+/// Goes on after the last seed of the ledger and adds lines for this campaign, of the part `part`: one for each stretch of
+/// [`STRETCH_SEEDS`].
 fn with_ledger(mut campaign: Campaign, file: &Path, part: &str, jobs: usize) -> Answer {
     let wrong = |error: io::Error| format!("{}: {error}", file.display());
     let mut ledger = Ledger::open(file).map_err(wrong)?;
     campaign.first_seed = ledger.next(part, campaign.first_seed);
-    let outcome = campaign.run_checked(jobs);
-    let (runs, reached, violations) = match &outcome {
-        Ok(tally) => (tally.runs, tally.cuts, 0),
-        Err(_) => (campaign.seeds, 0, 1),
-    };
-    if runs > 0 {
-        // Seeds are begun in order, so those that were run are the first ones.
-        let stretch = Stretch {
-            part: part.to_owned(),
-            first: campaign.first_seed,
-            last: campaign.first_seed + runs - 1,
-            reached,
-            unit: "power cuts".to_owned(),
-            violations,
-            build: build(Path::new(".")),
+    let mut left = campaign.seeds;
+    while left > 0 {
+        campaign.seeds = left.min(STRETCH_SEEDS);
+        let outcome = campaign.run_checked(jobs);
+        let (runs, reached, violations) = match &outcome {
+            Ok(tally) => (tally.runs, tally.cuts, 0),
+            Err(_) => (campaign.seeds, 0, 1),
         };
-        ledger.add(stretch).map_err(wrong)?;
+        if runs > 0 {
+            // Seeds are begun in order, so those that were run are the first ones.
+            let stretch = Stretch {
+                part: part.to_owned(),
+                first: campaign.first_seed,
+                last: campaign.first_seed + runs - 1,
+                reached,
+                unit: "power cuts".to_owned(),
+                violations,
+                build: build(Path::new(".")),
+            };
+            ledger.add(stretch).map_err(wrong)?;
+        }
+        if outcome.is_err() || runs < campaign.seeds {
+            return Ok(outcome.map(drop));
+        }
+        campaign.cuts_max = campaign.cuts_max.map(|most| most.saturating_sub(reached));
+        campaign.first_seed += runs;
+        left -= runs;
     }
-    Ok(outcome.map(drop))
+    Ok(Ok(()))
 }
 
 /// The name of a campaign in the ledger; the usual settings need no name.
