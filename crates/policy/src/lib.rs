@@ -11,7 +11,7 @@
 //! | `pick` | the policy |
 //! | `overlap` | the parts of level 1 |
 //! | `place` | where new tables go |
-//! | `values` | which value files are emptied |
+//! | `values` | which value files are emptied, and how much room they may take meanwhile |
 //! | `pace` | how much writers are held back |
 //! | [`simulation`] | a tree that lives by plans: for tests, and for the binary `compaction-sim` |
 
@@ -31,8 +31,8 @@ pub use shape::{
     MergeInput, MergePlan, PolicyOptions, Reservation, TableShape, TreeShape, last_level,
 };
 pub use values::{
-    NewerDeletes, ValueBounds, ValueFileShape, ValueShape, ValueTable, ValueWork, hidden_bytes_max,
-    pick_value_work,
+    LastPass, NewerDeletes, ValueBounds, ValueFileShape, ValueRoom, ValueShape, ValueTable,
+    ValueWork, hidden_bytes_max, pick_value_work, value_room,
 };
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ const RESERVE: f64 = 0.67;
 const SLOWEST: f64 = 0.02;
 /// Level 1 holds this many times what starts a merge: writers are held back, and most at the second.
 const LEVEL1: (f64, f64) = (5.0, 20.0);
+/// Value files, with what is to be flushed, take this share of what they may: writers are held back, and most at the second.
+const VALUES: (f64, f64) = (0.75, 0.98);
 /// This share of the memory budget is in use: writers are held back, and most at the second.
 const MEMORY: (f64, f64) = (0.9, 1.0);
 
@@ -37,6 +39,9 @@ pub struct Standing {
     pub room: f64,
     /// What level 1 holds, as a multiple of what starts a merge.
     pub level1: f64,
+    /// What value files that are being emptied take, with what waits to be flushed, as a share of what they may; 0 when
+    /// there is nothing to be done about them.
+    pub values: f64,
     /// The share of the memory budget in use, less what caches could still give up.
     pub memory: f64,
 }
@@ -46,7 +51,7 @@ pub struct Standing {
 /// ```
 /// use kingtide_policy::{Standing, admission};
 ///
-/// let calm = Standing { backlog: None, room: 2.0, level1: 1.0, memory: 0.5 };
+/// let calm = Standing { backlog: None, room: 2.0, level1: 1.0, values: 0.0, memory: 0.5 };
 /// assert_eq!(admission(&calm), None);
 /// let steady = Standing { backlog: Some(1.0), ..calm };
 /// assert_eq!(admission(&steady), Some(1.0));
@@ -55,7 +60,9 @@ pub struct Standing {
 /// ```
 #[must_use]
 pub fn admission(standing: &Standing) -> Option<f64> {
-    let relief = (1.0 - ramp(standing.level1, LEVEL1)) * (1.0 - ramp(standing.memory, MEMORY));
+    let relief = (1.0 - ramp(standing.level1, LEVEL1))
+        * (1.0 - ramp(standing.values, VALUES))
+        * (1.0 - ramp(standing.memory, MEMORY));
     let of_backlog = match standing.backlog {
         Some(backlog) if backlog < BACKLOG_STEADY => 1.0 + (BACKLOG_STEADY - backlog) * GAIN,
         Some(backlog) if !backlog.is_nan() => {

@@ -26,6 +26,8 @@ const BEGINS_AT: f64 = 0.2;
 const ENDS_AT: f64 = 0.3;
 /// Hidden values of this share of the files are looked for before others are copied.
 const HIDDEN_SHARE: f64 = 0.05;
+/// Of small sets of values this many flushes may be garbage: less cannot be collected while writers go on.
+const FLUSHES_MAX: u64 = 4;
 
 /// One value file, as far as the choice cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,17 @@ pub struct ValueBounds {
     pub live_ratio_min: f64,
     /// Less garbage is not worth a pass, in bytes.
     pub garbage_bytes_min: u64,
+    /// What a flush adds, in bytes.
+    pub flush_bytes: u64,
+}
+
+/// What value files take, with the tables that point to them, and what they may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ValueRoom {
+    /// Bytes that they take, those included that will be copied before the first file is empty.
+    pub taken: u64,
+    /// Bytes that they may take.
+    pub most: u64,
 }
 
 /// What to do about the value files of a family.
@@ -77,13 +90,40 @@ impl ValueWork {
     }
 }
 
+/// What a pass over all tables of a family found that uncovered its hidden values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LastPass {
+    /// Bytes of records that were alive for certain when it had ended.
+    pub live_bytes: u64,
+    /// The share of [`ValueShape::hidden_bytes`] that was hidden indeed: nothing where keys are only added.
+    pub hidden_share: f64,
+}
+
+impl Default for LastPass {
+    /// Before the first pass: all that may be hidden is taken to be.
+    fn default() -> Self {
+        Self {
+            live_bytes: 0,
+            hidden_share: 1.0,
+        }
+    }
+}
+
 impl ValueShape {
     fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
-    fn listed_bytes(&self) -> u64 {
+    /// Bytes of records that tables point to.
+    #[must_use]
+    pub fn listed_bytes(&self) -> u64 {
         self.files.iter().map(ValueFileShape::listed).sum()
+    }
+
+    /// Bytes of listed records that are not hidden: what is alive for certain.
+    #[must_use]
+    pub fn certain_bytes(&self) -> u64 {
+        self.listed_bytes().saturating_sub(self.hidden_bytes)
     }
 }
 
@@ -114,9 +154,9 @@ impl ValueFileShape {
 ///
 /// let file = |id, listed_bytes| ValueFileShape { file: FileId(id), bytes: 1 << 20, listed_bytes };
 /// let shape = ValueShape { files: vec![file(1, 1 << 20), file(2, 1 << 19)], ..ValueShape::default() };
-/// let half = ValueBounds { live_ratio_min: 0.5, garbage_bytes_min: 1 };
+/// let half = ValueBounds { live_ratio_min: 0.5, garbage_bytes_min: 1, flush_bytes: 0 };
 /// assert!(pick_value_work(&shape, half).is_none());
-/// let most = ValueBounds { live_ratio_min: 0.9, garbage_bytes_min: 1 };
+/// let most = ValueBounds { live_ratio_min: 0.9, garbage_bytes_min: 1, flush_bytes: 0 };
 /// assert_eq!(pick_value_work(&shape, most).empty, [FileId(2)].into());
 /// ```
 #[must_use]
@@ -130,7 +170,7 @@ pub fn pick_value_work(shape: &ValueShape, bounds: ValueBounds) -> ValueWork {
     work.empty = shape.emptying.iter().copied().filter(is_there).collect();
     let way = (1.0 - live_ratio_min).max(0.0);
     let (bytes, listed) = (shape.bytes(), shape.listed_bytes());
-    let live = listed.saturating_sub(shape.hidden_bytes);
+    let live = shape.certain_bytes();
     let is_healthy = |live: u64| {
         let bound = (live_ratio_min + way * BEGINS_AT) * (shape.table_bytes + bytes) as f64;
         (shape.table_bytes + live) as f64 >= bound
@@ -144,6 +184,28 @@ pub fn pick_value_work(shape: &ValueShape, bounds: ValueBounds) -> ValueWork {
     let is_much_hidden = shape.hidden_bytes as f64 >= HIDDEN_SHARE * bytes as f64;
     work.uncover = is_much_hidden || work.empty.is_empty();
     work
+}
+
+/// What the value files take and may take, by what the last pass over all tables found.
+///
+/// The bound of [`ValueBounds::live_ratio_min`], but a few flushes at least. Writers are to be held back as what is taken
+/// comes near it.
+#[must_use]
+pub fn value_room(shape: &ValueShape, bounds: ValueBounds, last: LastPass) -> ValueRoom {
+    let is_emptied = |file: &&ValueFileShape| shape.emptying.contains(&file.file);
+    let emptied = shape.files.iter().filter(is_emptied);
+    let copies: u64 = emptied.map(ValueFileShape::listed).sum();
+    let hidden = (shape.hidden_bytes as f64 * last.hidden_share) as u64;
+    let live = last
+        .live_bytes
+        .max(shape.listed_bytes().saturating_sub(hidden));
+    let live = shape.table_bytes.saturating_add(live);
+    let by_ratio = (live as f64 / bounds.live_ratio_min) as u64;
+    let by_flushes = live.saturating_add(bounds.flush_bytes.saturating_mul(FLUSHES_MAX));
+    ValueRoom {
+        taken: shape.table_bytes + shape.bytes() + copies,
+        most: by_ratio.max(by_flushes),
+    }
 }
 
 /// Adds the emptiest files to `chosen` until the listed share of what will be left is `goal`.

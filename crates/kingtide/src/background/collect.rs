@@ -15,7 +15,9 @@ use crate::{
 impl Background {
     /// Has the value files of `family` seen to, if there is something to do about them.
     pub(crate) fn schedule_collection(&self, engine: &Engine, family: &Arc<Family>) {
-        if !self.are_merges_stopped() && wants_collection(engine, family) {
+        if self.are_merges_stopped() {
+            family.value_room.clear();
+        } else if wants_collection(engine, family) {
             self.schedule(Task::Settle, family);
         }
     }

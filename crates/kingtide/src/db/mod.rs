@@ -154,7 +154,7 @@ impl Db {
         (&self.shared.engine, &self.shared.background)
     }
 
-    fn engine(&self) -> &Arc<Engine> {
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.shared.engine
     }
 

@@ -138,6 +138,9 @@ impl Db {
     pub fn cancel_background_work(&self) -> Result<()> {
         self.engine().check_writable()?;
         self.shared.background.cancel_merges();
+        for family in self.engine().families.all() {
+            family.value_room.clear();
+        }
         Ok(())
     }
 

@@ -10,6 +10,7 @@
 //! | `dropped` | what flushes and merges left out, for statistics |
 //! | `settings` | the settings in force, which change while the family is in use |
 //! | `super_version` | what readers of a family see: memtables and tables, swapped as a whole |
+//! | `value_room` | what value files take, for writers that must not outrun the emptying of them |
 //! | `testing` | families without a database, for tests |
 
 mod busy;
@@ -21,6 +22,7 @@ pub(crate) mod hook;
 mod registry;
 mod settings;
 mod super_version;
+mod value_room;
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -40,7 +42,7 @@ pub(crate) use deferred::{Deferred, DeferredOrder, is_pending_name, pending_name
 pub(crate) use registry::{Registry, already_exists};
 pub(crate) use super_version::SuperVersion;
 
-use self::settings::Settings;
+use self::{settings::Settings, value_room::ValueRoomCell};
 use crate::options::{FamilyOptions, SyncMode};
 
 #[cfg(test)]
@@ -81,6 +83,8 @@ pub(crate) struct Family {
     pub(crate) busy: Mutex<Busy>,
     /// Value files that are being emptied, see `vlog`.
     emptied: ArcSwap<BTreeSet<kingtide_base::FileId>>,
+    /// What value files take while something is to be done about them.
+    pub(crate) value_room: ValueRoomCell,
     /// Set while merges are so far behind that writers are held back although nothing waits for a flush.
     pub(crate) is_behind: AtomicBool,
     /// Held by whoever puts another memtable in the place of a full one.
@@ -128,6 +132,7 @@ impl Family {
             deferred: Mutex::new(None),
             busy: Mutex::default(),
             emptied: ArcSwap::default(),
+            value_room: ValueRoomCell::default(),
             is_behind: AtomicBool::new(false),
             rotating: Mutex::new(()),
             settled: Mutex::new(None),

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use kingtide_base::FileId;
-use kingtide_policy::{ValueWork, pick_value_work};
+use kingtide_base::{FileId, SeqNo};
+use kingtide_policy::{ValueWork, pick_value_work, value_room};
 
 use super::survey::{bounds_of, shape_of};
 use crate::{
@@ -21,12 +21,76 @@ pub(crate) fn wants_collection(engine: &Engine, family: &Family) -> bool {
     !engine.options.read_only && !family.is_dropped() && !choose(engine, family).is_none()
 }
 
+/// What is to be done. Writers are told how much room there is meanwhile.
 fn choose(engine: &Engine, family: &Family) -> ValueWork {
     let bounds = bounds_of(family);
     if bounds.live_ratio_min <= 0.0 {
+        family.value_room.clear();
         return ValueWork::default();
     }
-    pick_value_work(&shape_of(engine, family), bounds)
+    let mut shape = shape_of(engine, family);
+    let work = pick_value_work(&shape, bounds);
+    shape.emptying.clone_from(&work.empty);
+    match work.is_none() {
+        true => family.value_room.clear(),
+        false => {
+            let last = family.value_room.last_pass();
+            family.value_room.note(value_room(&shape, bounds, last));
+        }
+    }
+    engine.pipeline.note_backlog(family);
+    work
+}
+
+/// A merge of all tables, as far as it shows how much of what may be hidden is.
+struct LookThrough {
+    listed_bytes: u64,
+    hidden_bytes: u64,
+    /// The newest entry in tables.
+    newest: Option<SeqNo>,
+}
+
+impl LookThrough {
+    fn begin(engine: &Engine, family: &Family) -> Self {
+        let newest = newest(family, 1);
+        let shape = shape_of(engine, family);
+        Self {
+            listed_bytes: shape.listed_bytes(),
+            hidden_bytes: shape.hidden_bytes,
+            newest,
+        }
+    }
+
+    /// The merge went through. Tables on level 1 were flushed meanwhile.
+    fn end(self, engine: &Engine, family: &Family) {
+        let shape = shape_of(engine, family);
+        let mut pass = family.value_room.last_pass();
+        pass.live_bytes = shape.certain_bytes();
+        // With a table that came between the look and the merge nothing is known.
+        if self.hidden_bytes > 0 && newest(family, 2) <= self.newest {
+            let found = self.listed_bytes.saturating_sub(listed_below(family, 2));
+            pass.hidden_share = (found as f64 / self.hidden_bytes as f64).min(1.0);
+        }
+        family.value_room.set_last_pass(pass);
+    }
+}
+
+/// The newest entry in the tables from `level` downwards.
+fn newest(family: &Family, level: u8) -> Option<SeqNo> {
+    let current = family.load();
+    let tables = current.version.tables();
+    let below = tables.filter(|(of_table, _)| *of_table >= level);
+    below.map(|(_, table)| table.sequence_max).max()
+}
+
+/// Bytes of records that the tables from `level` downwards point to.
+fn listed_below(family: &Family, level: u8) -> u64 {
+    let current = family.load();
+    let tables = current.version.tables();
+    let below = tables.filter(|(of_table, _)| *of_table >= level);
+    below
+        .flat_map(|(_, table)| table.value_files.iter().map(|used| used.bytes))
+        .sum()
 }
 
 /// Brings the live share of the family's value files back over its bound, merge by merge, until `is_stopped`. To be called
@@ -68,7 +132,10 @@ pub(crate) fn collect(
                 may_uncover = false;
                 let most = level_one(family) + family.options().l1_file_count_trigger;
                 // Given up when flushes fill level 1 beside it: readers would have to look at too many tables.
-                merge(Wanted::All, &|| is_stopped() || level_one(family) >= most)?;
+                let look = LookThrough::begin(engine, family);
+                if merge(Wanted::All, &|| is_stopped() || level_one(family) >= most)? {
+                    look.end(engine, family);
+                }
             }
             Next::All | Next::None => return Ok(()),
         }

@@ -17,6 +17,9 @@
 
 mod collect;
 mod survey;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
 
 pub(crate) use collect::{collect, wants_collection};
 pub(crate) use survey::{hides_values, of_family};

@@ -56,6 +56,7 @@ pub(super) fn bounds_of(family: &Family) -> ValueBounds {
     ValueBounds {
         live_ratio_min: options.value_live_ratio_min,
         garbage_bytes_min: GARBAGE_BYTES_MIN.min(part),
+        flush_bytes: options.write_buffer_bytes as u64,
     }
 }
 

@@ -125,7 +125,7 @@ impl Pipeline {
     }
 
     /// How fast writers are let in to the slowest family of `writes`.
-    fn admission(&self, writes: &WriteSet, bytes: usize) -> Option<f64> {
+    pub(super) fn admission(&self, writes: &WriteSet, bytes: usize) -> Option<f64> {
         let memory = self.memory.share_used(bytes);
         let of_families = writes
             .sections()
@@ -141,6 +141,8 @@ impl Pipeline {
             sealed.table.bytes() as f64 / memtable_bytes as f64 * (1.0 - written)
         };
         let waiting: f64 = current.sealed.iter().map(waits).sum();
+        let memories = current.sealed.iter().chain([&current.active]);
+        let waiting_bytes = memories.map(|memory| memory.table.bytes()).sum();
         let backlog = (!current.sealed.is_empty()).then(|| waiting + current.active.table.fill());
         let sealed_max = self.memory.plan.sealed_bytes_max.div_ceil(memtable_bytes);
         let sealed_max = sealed_max.clamp(1, family.options().l0_queue_stall_threshold.max(1));
@@ -148,6 +150,7 @@ impl Pipeline {
             backlog,
             room: 1.0 + sealed_max.max(current.sealed.len()) as f64,
             level1: self.level1(family),
+            values: family.value_room.share(waiting_bytes),
             memory,
         }
     }
@@ -166,12 +169,14 @@ impl Pipeline {
         held as f64 / trigger.max(1) as f64
     }
 
-    /// Notes whether merges of the family are behind: after everything that adds tables to level 1 or takes some away.
+    /// Notes whether merges of the family, or the emptying of its value files, are behind: after everything that changes its
+    /// tables.
     pub(crate) fn note_backlog(&self, family: &Family) {
         let standing = Standing {
             backlog: None,
             room: 2.0,
             level1: self.level1(family),
+            values: family.value_room.share(0),
             memory: 0.0,
         };
         // Relaxed: a hint for writers, who look again.

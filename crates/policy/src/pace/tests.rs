@@ -4,6 +4,7 @@ const CALM: Standing = Standing {
     backlog: None,
     room: 2.0,
     level1: 0.0,
+    values: 0.0,
     memory: 0.0,
 };
 
@@ -12,13 +13,17 @@ const CALM: Standing = Standing {
 #[test]
 fn writers_are_slower_the_more_there_is_a_reason() {
     assert_eq!(admission(&CALM), None);
-    let walks: [fn(f64) -> Standing; 3] = [
+    let walks: [fn(f64) -> Standing; 4] = [
         |x| Standing {
             backlog: Some(2.0 * x),
             ..CALM
         },
         |x| Standing {
             level1: 5.1 + 20.0 * x,
+            ..CALM
+        },
+        |x| Standing {
+            values: 0.76 + x,
             ..CALM
         },
         |x| Standing {
@@ -79,6 +84,7 @@ fn nonsense_is_harmless() {
         backlog: Some(f64::NAN),
         room: f64::NAN,
         level1: f64::NAN,
+        values: f64::NAN,
         memory: f64::NAN,
     };
     assert_eq!(admission(&nonsense), None);

@@ -8,6 +8,7 @@ fn pick(shape: &ValueShape, live_ratio_min: f64) -> ValueWork {
     let bounds = ValueBounds {
         live_ratio_min,
         garbage_bytes_min: GARBAGE_BYTES_MIN,
+        flush_bytes: MIB,
     };
     pick_value_work(shape, bounds)
 }
@@ -212,4 +213,39 @@ fn tombstones_in_memory_hide_values_of_any_table() {
         has_range_deletes: true,
     };
     assert_eq!(hidden(&runs, ranges), 2000);
+}
+
+/// Goal: value files may take what the bound allows, small sets a few flushes more, and what is about to be copied counts
+/// before it is. Method: sets of known size; what is known to live counts however much may be hidden.
+#[test]
+fn the_room_is_the_bound_or_a_few_flushes() {
+    let bounds = ValueBounds {
+        live_ratio_min: 0.5,
+        garbage_bytes_min: GARBAGE_BYTES_MIN,
+        flush_bytes: 8 * MIB,
+    };
+    let after = |shape: &ValueShape, live_bytes: u64, hidden_share: f64| {
+        let last = LastPass {
+            live_bytes: live_bytes * MIB,
+            hidden_share,
+        };
+        let room = value_room(shape, bounds, last);
+        (room.taken / MIB, room.most / MIB)
+    };
+    let room = |shape: &ValueShape, live_bytes| after(shape, live_bytes, 1.0);
+    let large = shape(&[(1, 100, 40), (2, 100, 100)], 40);
+    assert_eq!(room(&large, 0), (200, 200), "what is certain");
+    assert_eq!(room(&large, 90), (200, 200), "less was known");
+    assert_eq!(room(&large, 120), (200, 240), "more was known");
+    assert_eq!(after(&large, 0, 0.5), (200, 240), "half of it was hidden");
+    assert_eq!(after(&large, 0, 0.0), (200, 280), "keys are only added");
+    let emptying = ValueShape {
+        emptying: files(&[1, 7]),
+        table_bytes: 10 * MIB,
+        ..large
+    };
+    assert_eq!(room(&emptying, 0), (250, 220), "tables and copies count");
+    let small = shape(&[(1, 10, 4)], 4);
+    assert_eq!(room(&small, 0), (10, 32));
+    assert_eq!(room(&small, 4), (10, 36));
 }

@@ -5,6 +5,7 @@ use std::{cell::Cell, io, path::Path};
 use kingtide_base::{DatabaseId, EntryKind, SegmentId};
 use kingtide_env::{CrashImage, FaultyEnv, MemoryEnv, Operation, Rule, Times};
 use kingtide_format::Op;
+use kingtide_policy::ValueRoom;
 
 use super::*;
 use crate::{
@@ -262,6 +263,33 @@ fn a_commit_that_nobody_came_before_looks_nothing_up() {
     assert_eq!(commit(b"other").expect("another key"), SeqNo(12));
     assert_eq!(looks.get(), 1);
     assert_eq!(kind(commit(b"key")), Some(ErrorKind::Conflict));
+}
+
+/// Goal: value files that take more than they may hold writers back, and only as long as somebody sees to them. Method: the
+/// room is told, and taken back.
+#[test]
+fn full_value_files_hold_writers_back() {
+    let (pipeline, family) = pipeline();
+    let writes = write_set(&family, b"key", b"v");
+    let admission = || {
+        pipeline.note_backlog(&family);
+        // Relaxed: one thread.
+        let is_behind = family.is_behind.load(Ordering::Relaxed);
+        let admission = pipeline.admission(&writes, 0);
+        assert_eq!(is_behind, admission.is_some());
+        admission
+    };
+    let room = |taken, most| family.value_room.note(ValueRoom { taken, most });
+    assert_eq!(admission(), None);
+    room(100, 200);
+    assert_eq!(admission(), None);
+    room(160, 200);
+    let close = admission().expect("close to the bound");
+    room(210, 200);
+    let beyond = admission().expect("beyond it");
+    assert!(close < 1.0 && beyond < 0.1, "{close}, {beyond}");
+    family.value_room.clear();
+    assert_eq!(admission(), None);
 }
 
 /// Goal: when tables are installed between validation and the ordered step, validation is done again, and what it finds
