@@ -57,8 +57,9 @@ fn a_power_cut_after_any_step_keeps_exactly_what_was_acknowledged() {
         2,
         &|number| {
             let batch = &batches[number as usize];
-            hermitage::run_crashes(batch, number)
-                .map_err(|violation| violation.within(format!("batch {} of {extent:?}", 11 * number))))
+            hermitage::run_crashes(batch, number).map_err(|violation| {
+                violation.within(format!("batch {} of {extent:?}", 11 * number))
+            })
         },
         &mut |_| {},
         &stuck,
