@@ -4,11 +4,15 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use kingtide::{Db, Event, FamilyOptions, Listener, LogLevel, LogOptions, Options, SyncMode};
-use kingtide_env::{FaultyEnv, MemoryEnv, Operation, Rule, Times};
+use kingtide_env::{Fault, FaultyEnv, MemoryEnv, Operation, Rule, Times};
 
 #[derive(Default)]
 struct Recorder(Mutex<Vec<Event>>);
@@ -167,6 +171,99 @@ fn failures_are_told() {
         }),
     ];
     assert!(places.is_sorted(), "{events:#?}");
+}
+
+/// Goal: a writer that waits for a flush is told of with its family, and so is the end of its wait. Method: no table can be
+/// written until a write fails.
+#[test]
+fn a_writer_that_waits_is_told() {
+    let memory = MemoryEnv::new(5);
+    let env = FaultyEnv::new(Arc::new(memory.clone()));
+    let recorder = Arc::new(Recorder::default());
+    let options = Options {
+        env: Some(Arc::new(env.clone())),
+        ..options(&memory, &recorder)
+    };
+    let db = Db::open("/db", options).unwrap();
+    let small = FamilyOptions {
+        write_buffer_bytes: 8 << 10,
+        sync: SyncMode::None,
+        ..FamilyOptions::default()
+    };
+    let family = db.create_family("tides", small).unwrap();
+    env.fail(Rule {
+        operation: Operation::Create,
+        name_contains: ".klog".to_owned(),
+        nth: 1,
+        error: io::ErrorKind::Other,
+        times: Times::Forever,
+    });
+    let mut numbers = 0..100_000_u32;
+    let refused = numbers.any(|number| {
+        let outcome = db.put(&family, &number.to_be_bytes(), &[0; 100]);
+        outcome.is_err()
+    });
+    assert!(refused, "10 MB do not fit into a write buffer of 8 KiB");
+    env.clear();
+    while db.wait_idle().is_err() {}
+    db.close().unwrap();
+    let events = recorder.take();
+    let begun = position(
+        &events,
+        |event| matches!(event, Event::StallBegin { family } if family == "tides"),
+    );
+    let ended = position(
+        &events,
+        |event| matches!(event, Event::StallEnd { family, .. } if family == "tides"),
+    );
+    assert!(begun < ended, "{events:#?}");
+}
+
+/// Goal: a sync of the log that takes more than a second is told as a slow one, with its time, and others are not. Method:
+/// the clock moves on by two seconds inside one sync.
+#[test]
+fn a_slow_sync_of_the_log_is_told() {
+    let memory = MemoryEnv::new(6);
+    let is_slow = Arc::new(AtomicBool::new(false));
+    let judge = {
+        let (memory, is_slow) = (memory.clone(), Arc::clone(&is_slow));
+        move |operation: Operation| -> io::Result<Option<Fault>> {
+            if operation == Operation::Sync && is_slow.load(Ordering::SeqCst) {
+                memory.advance(Duration::from_secs(2));
+            }
+            Ok(None)
+        }
+    };
+    let env = FaultyEnv::judged_by(Arc::new(memory.clone()), Arc::new(judge));
+    let recorder = Arc::new(Recorder::default());
+    let options = Options {
+        env: Some(Arc::new(env)),
+        ..options(&memory, &recorder)
+    };
+    let db = Db::open("/db", options).unwrap();
+    let family = FamilyOptions {
+        sync: SyncMode::Full,
+        ..FamilyOptions::default()
+    };
+    let family = db.create_family("f", family).unwrap();
+    db.put(&family, b"quick", b"v").unwrap();
+    is_slow.store(true, Ordering::SeqCst);
+    db.put(&family, b"slow", b"v").unwrap();
+    is_slow.store(false, Ordering::SeqCst);
+    db.put(&family, b"quick again", b"v").unwrap();
+    db.close().unwrap();
+    let events = recorder.take();
+    let mut slow = events.iter().filter_map(|event| match event {
+        Event::LogSyncSlow { micros } => Some(*micros),
+        _ => None,
+    });
+    assert!(
+        slow.next().is_some_and(|micros| micros >= 2_000_000),
+        "{events:#?}"
+    );
+    let quick = position(&events, |event| matches!(event, Event::LogSynced { .. }));
+    let slow = position(&events, |event| matches!(event, Event::LogSyncSlow { .. }));
+    assert!(quick < slow, "{events:#?}");
 }
 
 /// Calls the database from inside an event, and lets go of it.

@@ -587,3 +587,32 @@ fn a_commit_of_unknown_outcome_is_not_told_of() {
     assert_eq!(calls.lock().unwrap().len(), 1);
     let _ = db.close();
 }
+
+/// Goal: a transaction whose commit failed keeps nobody waiting while the program still holds it. Method: the hook is cleared
+/// meanwhile, which waits for all turns.
+#[test]
+fn a_failed_transaction_that_is_held_gives_its_turn_up() {
+    let faulty = FaultyEnv::new(Arc::new(MemoryEnv::new(12)));
+    let settings = Options {
+        env: Some(Arc::new(faulty.clone())),
+        ..Options::default()
+    };
+    let db = Db::open(DATABASE, settings).unwrap();
+    let handle = db.create_family("f", options(SyncMode::Full)).unwrap();
+    let (calls, record) = recorder();
+    db.set_commit_hook(&handle, record).unwrap();
+    let mut held = db.begin().unwrap();
+    held.put(&handle, b"k", b"v").unwrap();
+    faulty.fail(Rule {
+        operation: Operation::Sync,
+        name_contains: ".wal".to_owned(),
+        nth: 1,
+        error: io::ErrorKind::Other,
+        times: Times::Once,
+    });
+    let error = held.commit().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    db.set_commit_hook(&handle, None).unwrap();
+    assert!(calls.lock().unwrap().is_empty());
+    drop(held);
+}

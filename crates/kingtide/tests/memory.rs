@@ -173,9 +173,20 @@ fn a_used_up_budget_is_busy_and_says_why() {
         let key = (commit as u32 * 100).to_be_bytes();
         assert!(db.get(&families[commit % 8], &key).unwrap().is_some());
     }
-    assert!(db.stats().unwrap().write_stalls > 0);
+    let stats = db.stats().unwrap();
+    assert!(stats.write_stalls > 0);
     db.close().unwrap();
     let told = waits.0.lock().unwrap();
+    let delays = told.iter().filter_map(|event| match event {
+        Event::WriterDelayed { micros } => Some(u128::from(*micros)),
+        _ => None,
+    });
+    let (count, sum) = delays.fold((0, 0), |(count, sum), micros| (count + 1, sum + micros));
+    let counted = stats.write_delay.as_micros();
+    assert!(
+        sum <= counted && counted <= sum + count,
+        "{sum} in {count} events of {counted}"
+    );
     let is_wait = |event: &&Event| matches!(event, Event::MemoryWaited { .. });
     assert_eq!(told.iter().filter(is_wait).count(), 1, "{told:?}");
     assert!(told.len() > 1, "delayed before: {told:?}");

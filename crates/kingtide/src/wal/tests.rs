@@ -1,9 +1,12 @@
 //! The log as a whole, written by a tail and read by replay, in the world in memory and on a real file system.
 
-use std::{path::Path, sync::Arc};
+use std::{io, path::Path, sync::Arc};
 
 use kingtide_base::{DatabaseId, Lsn, SegmentId, SeqNo, StorageError, StorageResult, limits};
-use kingtide_env::{CrashImage, Directory, Env, MemoryEnv, OpenMode, PosixEnv};
+use kingtide_env::{
+    CrashImage, Directory, Env, FaultyEnv, MemoryEnv, OpenMode, Operation, PosixEnv, Rule, Times,
+};
+use kingtide_format::frame_bytes;
 use kingtide_testkit::Random;
 
 use super::*;
@@ -610,4 +613,123 @@ fn a_survey_shows_segments_alone() {
         told,
         [("000001.wal", 1 << 20, life), ("000002.wal", 1 << 20, None)]
     );
+}
+
+/// The file and the verb of an answer of the system.
+fn refused<T>(outcome: StorageResult<T>) -> Option<(String, &'static str)> {
+    match outcome.err()? {
+        StorageError::Io {
+            file, operation, ..
+        } => Some((file, operation)),
+        _ => None,
+    }
+}
+
+/// Goal: what the system refuses while a log is read or looked at ends that, and says which file and what: it never passes
+/// for the end of the log. Method: each kind of call fails, at the first file and at the last one.
+#[test]
+fn calls_that_fail_are_no_end_of_the_log() {
+    let (memory, mut log) = Log::in_memory();
+    for number in 0..3 {
+        log.append(marked(number, 600_000));
+    }
+    let env = FaultyEnv::new(Arc::new(memory));
+    let place = env
+        .open_directory(Path::new(DIRECTORY), false)
+        .expect("it is there");
+    let read = || read_log(place.as_ref(), log.start(), &mut Replayed::default());
+    let calls = [
+        (Operation::List, "wal", "list", 1),
+        (Operation::Open, "000001", "open", 2),
+        (Operation::Open, "000003", "open", 2),
+        (Operation::Read, "000001", "read", 2),
+        (Operation::Read, "000003", "read", 2),
+        (Operation::Length, "000002", "measure", 1),
+    ];
+    for (operation, name, verb, calls) in calls {
+        for nth in 1..=calls {
+            env.fail(Rule {
+                operation,
+                name_contains: name.to_owned(),
+                nth,
+                error: io::ErrorKind::Other,
+                times: Times::Once,
+            });
+            let (file, told) = refused(read()).expect("refused");
+            assert!(told == verb && file.contains(name), "{told} {file}");
+            assert_eq!(read().expect("once").sequence, SeqNo(3));
+        }
+        let fail = |error| {
+            env.fail(Rule {
+                operation,
+                name_contains: name.to_owned(),
+                nth: 1,
+                error,
+                times: Times::Once,
+            });
+            let survey = survey_segments(place.as_ref());
+            env.clear();
+            survey
+        };
+        if operation != Operation::Length {
+            let (file, told) = refused(fail(io::ErrorKind::Other)).expect("refused");
+            assert!(told == verb && file.contains(name), "{told} {file}");
+        }
+        if operation == Operation::Open {
+            // A writer has removed it meanwhile.
+            let found = fail(io::ErrorKind::NotFound).expect("passed over");
+            assert!(found.len() == 2 && found.iter().all(|segment| !segment.name.contains(name)));
+        }
+    }
+}
+
+/// Goal: a log that begins inside a record says so, and does not hand out half of it. Method: replay from its second part.
+#[test]
+fn a_log_that_begins_inside_a_record_is_damaged() {
+    let (env, mut log) = Log::in_memory();
+    log.append(vec![7; 33 << 20]);
+    let first_part = frame_bytes(16 << 20) as u64;
+    let inside = LogStart {
+        segment: SegmentId(2),
+        position: Lsn(first_part),
+        ..log.start()
+    };
+    let outcome = replay(&directory(&env), inside);
+    assert!(is_damage(&outcome), "{outcome:?}");
+}
+
+/// Goal: a segment whose life cannot be begun or gone on in says which file it is. Method: writes fail.
+#[test]
+fn writes_that_fail_name_their_segment() {
+    let memory = MemoryEnv::new(5);
+    let env = FaultyEnv::new(Arc::new(memory));
+    let place = env
+        .open_directory(Path::new(DIRECTORY), true)
+        .expect("it can be made");
+    let fail = |operation| {
+        env.fail(Rule {
+            operation,
+            name_contains: ".wal".to_owned(),
+            nth: 1,
+            error: io::ErrorKind::Other,
+            times: Times::Once,
+        });
+    };
+    let blank = |slot| Blank::create(&env, place.as_ref(), slot, 0, false);
+    fail(Operation::Create);
+    let created = refused(blank(1).map(drop));
+    assert_eq!(created, Some(("wal/000001.wal".to_owned(), "create")));
+    let begin = |blank| Tail::begin(blank, SegmentId(1), Lsn(0), DATABASE);
+    let (first, second) = (blank(1).expect("healthy"), blank(2).expect("healthy"));
+    fail(Operation::Write);
+    let begun = refused(begin(first).map(drop));
+    let expected = ("wal/000001.wal".to_owned(), "write the header of");
+    assert_eq!(begun, Some(expected));
+    let mut tail = begin(second).expect("healthy");
+    fail(Operation::Write);
+    let marked = refused(tail.append_mark(SeqNo(0), Lsn(0)));
+    assert_eq!(marked, Some(("wal/000002.wal".to_owned(), "append to")));
+    fail(Operation::Sync);
+    let synced = refused(tail.unsynced()[0].make_durable());
+    assert_eq!(synced, Some(("wal/000002.wal".to_owned(), "sync")));
 }

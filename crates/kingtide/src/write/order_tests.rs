@@ -148,6 +148,18 @@ mod plain {
         assert_eq!(order.visible(), sequence);
         assert!(append(&order, false).is_err(), "the log has stopped");
     }
+
+    /// Goal: nothing is appended behind a record that was cut off, and the first failure is the one that is told. Method:
+    /// a commit comes between the failure inside the lock and the stop outside of it.
+    #[test]
+    fn nothing_is_appended_between_a_failure_and_its_stop() {
+        let order = order();
+        order.lock().set_failure("first");
+        let first = LogFailure("first".into());
+        assert_eq!(append(&order, false), Err(first.clone()));
+        assert_eq!(order.stop("second"), first);
+        assert_eq!(commit(&order, true), Err(first));
+    }
 }
 
 #[cfg(loom)]

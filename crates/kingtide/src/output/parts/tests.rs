@@ -325,3 +325,15 @@ fn a_wait_for_the_rate_ends_with_a_cancellation() {
     assert_eq!(outcome, MergeOutcome::Cancelled);
     db.close().expect("healthy");
 }
+
+/// Goal: a merge that more urgent work came in between of lets some in again, but not at its every checkpoint.
+#[test]
+fn a_pass_gives_way_again_after_some_checkpoints() {
+    let (db, _) = open(Arc::new(MemoryEnv::new(1)), 1, 0);
+    let pacer = Pacer::new(db.inside().0, Urgency::Deep);
+    pacer.until_next.set(CHECKPOINTS_BETWEEN);
+    for left in (0..CHECKPOINTS_BETWEEN).rev() {
+        pacer.checkpoint(1, &|| false);
+        assert_eq!(pacer.until_next.get(), left);
+    }
+}

@@ -276,3 +276,29 @@ fn windows_go_ahead_of_the_tail() {
     log.append(frame_of(WINDOW_BYTES / 2));
     assert_eq!(claim(&mut log), None, "windows were given up");
 }
+
+/// Goal: nothing is written through the end of a log that is only read. Method: a record, a mark, and every call that could
+/// change its file.
+#[test]
+fn the_end_of_a_log_that_is_only_read_takes_nothing() {
+    let mut tail = Tail::read_only(SegmentId(3), Lsn(500));
+    let mut buffer = vec![0; 100];
+    let mut frames = RecordFrames::default();
+    frames.prepare(&buffer, 64..100);
+    assert!(!tail.has_room(&frames));
+    let outcome = tail.append(&mut buffer, &frames, SeqNo(1), Lsn(0));
+    assert!(outcome.is_err(), "{outcome:?}");
+    assert!(
+        !tail
+            .append_mark(SeqNo(1), Lsn(0))
+            .expect("nothing is written")
+    );
+    assert_eq!((tail.position(), tail.segment()), (Lsn(500), SegmentId(3)));
+    let file = &tail.current.file;
+    let refused = [file.write_at(b"x", 0), file.allocate(0, 1), file.set_len(1)];
+    assert!(refused.iter().all(Result::is_err), "{refused:?}");
+    assert_eq!(file.len().expect("empty"), 0);
+    assert_eq!(file.read_at(&mut [0; 4], 0).expect("empty"), 0);
+    assert!(!file.prepare_window(0, 1).expect("none"));
+    assert!(file.sync().is_ok());
+}

@@ -416,3 +416,27 @@ fn the_log_is_held_until_the_outcome_is_durable() {
     assert_eq!(table.place(&first), None);
     assert_eq!(oldest(&mut table, 400), Some(Lsn(450)));
 }
+
+/// Goal: room that was asked for is there after one `grow`, and a full table asks for more: `publish` runs under the commit
+/// lock, and is to allocate nothing there. Method: as many transactions as there are slots; then one of them goes, and one of
+/// more keys than there are buckets for comes.
+#[test]
+fn a_full_table_asks_for_room_and_gets_it_at_once() {
+    let families = families();
+    let mut table = LockTable::default();
+    let all: Vec<_> = (0..SLOTS_MIN as u64)
+        .map(|number| prepared(&number.to_le_bytes(), &[], &families))
+        .collect();
+    for prepared in &all {
+        publish(&mut table, prepared, 0, Lsn(0));
+    }
+    assert_eq!(table.slots.capacity(), SLOTS_MIN);
+    let wanted = table.wants_room(0, Lsn(0)).expect("every slot is taken");
+    assert!(wanted.slots > SLOTS_MIN, "{wanted:?}");
+    table.end(&all[0], Lsn(1));
+    assert_eq!(table.wants_room(0, Lsn(1)), None);
+    let points = table.heads.len() + 1;
+    let wanted = table.wants_room(points, Lsn(1)).expect("too few buckets");
+    table.grow(&mut Room::new(wanted));
+    assert_eq!(table.wants_room(points, Lsn(1)), None);
+}

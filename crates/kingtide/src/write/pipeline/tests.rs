@@ -446,3 +446,41 @@ fn the_stricter_durability_counts() {
         }
     }
 }
+
+/// Goal: the next segment is secured ahead of need, once, and not before. Method: more than half a segment is written.
+#[test]
+fn a_blank_is_made_when_half_of_the_segment_is_used() {
+    let (pipeline, family) = pipeline();
+    let prepare = || {
+        pipeline.prepare_blank().expect("there is room");
+        pipeline.log_directory.list().expect("healthy").len()
+    };
+    let before = prepare();
+    assert_eq!(prepare(), before, "not needed yet");
+    let mut writes = write_set(&family, b"key", &vec![1; 600 << 10]);
+    pipeline
+        .commit(&mut writes, Durability::Kernel, None)
+        .expect("there is room");
+    assert_eq!(prepare(), before + 1);
+    assert_eq!(prepare(), before + 1, "one is there");
+}
+
+/// Goal: a commit wakes a keeper that sleeps because the log is quiet, and leaves one alone that is at work.
+#[test]
+fn a_commit_wakes_the_keeper_that_sleeps_for_long() {
+    let (pipeline, family) = pipeline();
+    let claim = || pipeline.order.lock().log.tail.claim_window();
+    while let Some((segment, offset)) = claim() {
+        segment.prepare_window(offset);
+    }
+    let commit_wakes = || {
+        let mut writes = write_set(&family, b"key", b"value");
+        pipeline
+            .commit(&mut writes, Durability::Kernel, None)
+            .expect("there is room");
+        pipeline.keeper.is_nudged.load(Ordering::Relaxed)
+    };
+    assert!(!commit_wakes());
+    pipeline.keeper.set_idle(true);
+    assert!(commit_wakes());
+}

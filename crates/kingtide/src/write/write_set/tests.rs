@@ -1,7 +1,10 @@
-use std::{collections::BTreeMap, path::Path};
+use std::{borrow::Cow, collections::BTreeMap, path::Path};
 
-use kingtide_base::{Comparator, DatabaseId, FamilyId, KeyOrder, SegmentId};
-use kingtide_env::{Env, MemoryEnv};
+use kingtide_base::{Comparator, DatabaseId, FamilyId, FileId, KeyOrder, SegmentId};
+use kingtide_env::{
+    Env, MemoryEnv,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
 use kingtide_format::RecordReader;
 use kingtide_testkit::Random;
 
@@ -47,11 +50,34 @@ impl Comparator for ByLength {
 fn without_hash(id: u32) -> Arc<Family> {
     let order = KeyOrder::new(Arc::new(ByLength));
     assert!(!order.has_hash());
+    ordered(id, order)
+}
+
+/// Byte order that counts how often it is asked.
+#[derive(Default)]
+struct Counting(AtomicUsize);
+
+impl Comparator for Counting {
+    fn name(&self) -> &str {
+        "counting"
+    }
+
+    fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
+        self.0.fetch_add(1, Relaxed);
+        left.cmp(right)
+    }
+
+    fn canonical<'a>(&self, key: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        Some(Cow::Borrowed(key))
+    }
+}
+
+fn ordered(id: u32, order: KeyOrder) -> Arc<Family> {
     let like = family(id, small("memcmp"));
     let current = like.load_full();
     Arc::new(Family::new(FamilyParts {
         id: like.id,
-        name: "by length".to_owned(),
+        name: order.name().to_owned(),
         order,
         options: (**like.options()).clone(),
         opening: crate::family::Opening::default(),
@@ -257,4 +283,68 @@ fn a_huge_set_gives_its_memory_back() {
             .iter()
             .all(|section| section.buffer.capacity() <= RECYCLED_BYTES_MAX)
     );
+}
+
+/// Goal: a read of its own writes does not cost a large transaction more the more it wrote. Method: comparisons are counted.
+#[test]
+fn own_writes_of_a_large_transaction_are_looked_up_by_hash() {
+    let counting = Arc::new(Counting::default());
+    let family = ordered(1, KeyOrder::new(Arc::clone(&counting) as _));
+    let mut writes = WriteSet::default();
+    for number in 0..1000_u32 {
+        let key = number.to_be_bytes();
+        writes.push(&family, &put(&key, b"value")).expect("short");
+    }
+    counting.0.store(0, Relaxed);
+    for number in 0..2000_u32 {
+        let own = writes.find(&family, &number.to_be_bytes());
+        assert_eq!(own.is_some(), number < 1000);
+    }
+    let compared = counting.0.load(Relaxed);
+    assert!(compared <= 1000, "{compared} comparisons of 2000 lookups");
+}
+
+/// Goal: the counts of a commit are what the user wrote and what stands in the log. Method: a value, a long value that was
+/// spilled, and a delete, against the bytes of the section; in a set of one family and of two.
+#[test]
+fn commits_are_counted_as_they_were_written() {
+    const SECTION_BYTES: u64 = 36;
+    let families = [family(1, small("memcmp")), family(2, small("memcmp"))];
+    let mut pointer = Vec::new();
+    let long = ValuePointer {
+        file: FileId(9),
+        offset: 300,
+        record_bytes: 40_000,
+        value_bytes: 70_000,
+    };
+    long.encode(&mut pointer);
+    for used in [1, 2] {
+        let mut writes = WriteSet::default();
+        for family in &families[..used] {
+            let spilled = Op {
+                kind: EntryKind::PutSpilled,
+                ..put(b"long", &pointer)
+            };
+            for op in [put(b"key", b"value"), spilled, delete(b"gone")] {
+                writes.push(family, &op).expect("short");
+            }
+        }
+        writes.prepare();
+        // What surrounds the sections is counted with the first one.
+        let mut framing = writes.frames().bytes() - used as u64 * SECTION_BYTES;
+        for section in writes.sections() {
+            let in_log = [&section.header[..], &section.buffer[HEADROOM_BYTES..]].concat();
+            let mut read = RecordReader::new(&in_log);
+            assert_eq!(read.next().expect("one").expect("whole").ops.count(), 3);
+            let expected = CommitSizes {
+                operations: 3,
+                tombstones: 1,
+                key_bytes: 11,
+                value_bytes: 70_005,
+                log_bytes: SECTION_BYTES + std::mem::take(&mut framing),
+            };
+            assert_eq!(in_log.len() as u64, SECTION_BYTES);
+            assert_eq!(section.sizes, expected, "{used} families");
+        }
+    }
 }
