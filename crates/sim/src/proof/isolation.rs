@@ -301,7 +301,7 @@ fn run_crashes(extent: &Extent, only: Option<u64>, limits: (usize, Option<u64>))
     let name = "hermitage, crashes";
     let report = run_until::<CrashTally>(name, wanted, limits, &item, &name_of);
     let schedules: usize = batches.iter().map(|batch| batch.numbers.len()).sum();
-    let text = format!("{} of {schedules} in all", report.tally);
+    let text = format!("{}; {schedules} schedules in all", report.tally);
     finish(name, &report, &text)
 }
 
