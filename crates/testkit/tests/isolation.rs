@@ -45,7 +45,7 @@ fn a_power_cut_after_any_step_keeps_exactly_what_was_acknowledged() {
         plain_max: 6,
         moving_max: 3,
         mixed_max: 1,
-        drawn: 0,
+        drawn: 40,
         seed: 3,
     };
     // A sample; the batches of a scenario stand together, so each of the scenarios is in it.

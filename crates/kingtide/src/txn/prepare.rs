@@ -55,7 +55,8 @@ pub(crate) const fn isolation_of(number: u8) -> IsolationLevel {
     }
 }
 
-/// What a commit to `families` must wait for: as `mode` says, or the strictest mode among them.
+/// What a commit to `families` must wait for: as `mode` says, or the strictest mode among them; the device when there are
+/// none, as for the prepare before it.
 pub(crate) fn durability_of(mode: Option<SyncMode>, families: &[Arc<Family>]) -> Durability {
     let of = |mode: SyncMode| match mode {
         SyncMode::None => Durability::Kernel,
@@ -67,7 +68,8 @@ pub(crate) fn durability_of(mode: Option<SyncMode>, families: &[Arc<Family>]) ->
         None => families
             .iter()
             .map(|family| of(family.options().sync))
-            .fold(Durability::Kernel, Durability::stricter),
+            .reduce(Durability::stricter)
+            .unwrap_or(Durability::Device),
     }
 }
 

@@ -553,3 +553,18 @@ fn a_failed_sync_leaves_the_prepare_unknown() {
         db.commit_prepared(b"x").unwrap();
     }
 }
+
+/// Goal: what ended stays ended, also when it touched no family: its prepare was durable, so its outcome is. Method: a commit
+/// and a rollback, and a power cut that keeps nothing unsynced.
+#[test]
+fn the_outcome_of_an_empty_transaction_survives_a_power_cut() {
+    let env = MemoryEnv::new(1);
+    let db = open(&env);
+    for xid in [b"a", b"b", b"c"] {
+        db.begin().unwrap().prepare(xid).unwrap();
+    }
+    db.commit_prepared(b"a").unwrap();
+    db.rollback_prepared(b"b").unwrap();
+    let db = open(&env.crash(CrashImage::NothingUnsynced, 1));
+    assert_eq!(xids(&db), [b"c"]);
+}

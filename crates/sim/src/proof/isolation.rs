@@ -144,12 +144,6 @@ const WORKLOADS: &[Workload] = &[
     },
 ];
 
-/// Of the scenarios all interleavings where the data stay; no drawn programs.
-const CRASHES: Extent = Extent {
-    drawn: 0,
-    ..Extent::FULL
-};
-
 /// Of the power cuts between the steps of Hermitage, in the length that changes must pass.
 const CRASH_SECONDS: u64 = 15;
 
@@ -171,7 +165,6 @@ pub fn run(proof: &IsolationProof, threads: usize) -> Checked {
                 ..Extent::FULL
             };
             if crashes {
-                let extent = Extent { drawn: 0, ..extent };
                 return run_crashes(&extent, batch, (threads, seconds));
             }
             run_hermitage(&extent, threads)
@@ -199,7 +192,7 @@ pub fn run(proof: &IsolationProof, threads: usize) -> Checked {
 pub fn run_ci(threads: usize) -> Checked {
     let proofs = [
         run_hermitage(&Extent::FULL, threads),
-        run_crashes(&CRASHES, None, (threads, Some(CRASH_SECONDS))),
+        run_crashes(&Extent::FULL, None, (threads, Some(CRASH_SECONDS))),
         run_histories(1_000_000, 1, Some(25), threads),
     ];
     proofs.into_iter().collect::<Checked>()?;
