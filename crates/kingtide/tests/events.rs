@@ -11,7 +11,9 @@ use std::{
     time::Duration,
 };
 
-use kingtide::{Db, Event, FamilyOptions, Listener, LogLevel, LogOptions, Options, SyncMode};
+use kingtide::{
+    ColumnFamily, Db, Event, FamilyOptions, Listener, LogLevel, LogOptions, Options, SyncMode,
+};
 use kingtide_env::{Fault, FaultyEnv, MemoryEnv, Operation, Rule, Times};
 
 #[derive(Default)]
@@ -40,6 +42,24 @@ fn options(env: &MemoryEnv, recorder: &Arc<Recorder>) -> Options {
         env: Some(Arc::new(env.clone())),
         ..Options::default()
     }
+}
+
+/// A database whose calls can be made to fail, and a family `tides` with a small write buffer.
+fn faulty(seed: u64, recorder: &Arc<Recorder>) -> (FaultyEnv, Db, ColumnFamily) {
+    let memory = MemoryEnv::new(seed);
+    let env = FaultyEnv::new(Arc::new(memory.clone()));
+    let options = Options {
+        env: Some(Arc::new(env.clone())),
+        ..options(&memory, recorder)
+    };
+    let db = Db::open("/db", options).unwrap();
+    let small = FamilyOptions {
+        write_buffer_bytes: 8 << 10,
+        sync: SyncMode::None,
+        ..FamilyOptions::default()
+    };
+    let family = db.create_family("tides", small).unwrap();
+    (env, db, family)
 }
 
 fn position(events: &[Event], is_wanted: impl Fn(&Event) -> bool) -> usize {
@@ -126,20 +146,8 @@ fn an_opening_tells_what_it_does() {
 /// Goal: failures are told. Method: a flush that fails once, then a sync of the log that fails.
 #[test]
 fn failures_are_told() {
-    let memory = MemoryEnv::new(2);
-    let env = FaultyEnv::new(Arc::new(memory.clone()));
     let recorder = Arc::new(Recorder::default());
-    let options = Options {
-        env: Some(Arc::new(env.clone())),
-        ..options(&memory, &recorder)
-    };
-    let db = Db::open("/db", options).unwrap();
-    let small = FamilyOptions {
-        write_buffer_bytes: 8 << 10,
-        sync: SyncMode::None,
-        ..FamilyOptions::default()
-    };
-    let family = db.create_family("f", small).unwrap();
+    let (env, db, family) = faulty(2, &recorder);
     let fail = |operation, name: &str| {
         env.fail(Rule {
             operation,
@@ -177,20 +185,8 @@ fn failures_are_told() {
 /// written until a write fails.
 #[test]
 fn a_writer_that_waits_is_told() {
-    let memory = MemoryEnv::new(5);
-    let env = FaultyEnv::new(Arc::new(memory.clone()));
     let recorder = Arc::new(Recorder::default());
-    let options = Options {
-        env: Some(Arc::new(env.clone())),
-        ..options(&memory, &recorder)
-    };
-    let db = Db::open("/db", options).unwrap();
-    let small = FamilyOptions {
-        write_buffer_bytes: 8 << 10,
-        sync: SyncMode::None,
-        ..FamilyOptions::default()
-    };
-    let family = db.create_family("tides", small).unwrap();
+    let (env, db, family) = faulty(5, &recorder);
     env.fail(Rule {
         operation: Operation::Create,
         name_contains: ".klog".to_owned(),

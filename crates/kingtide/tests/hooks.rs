@@ -545,18 +545,23 @@ fn renamed_dropped_and_closed_families() {
     db.close().unwrap();
 }
 
+/// A database whose calls can be made to fail, and a family whose commits are synced.
+fn faulty(seed: u64) -> (FaultyEnv, Db, ColumnFamily) {
+    let env = FaultyEnv::new(Arc::new(MemoryEnv::new(seed)));
+    let settings = Options {
+        env: Some(Arc::new(env.clone())),
+        ..Options::default()
+    };
+    let db = Db::open(DATABASE, settings).unwrap();
+    let family = db.create_family("f", options(SyncMode::Full)).unwrap();
+    (env, db, family)
+}
+
 /// Method: the first sync fails while several commits wait for it. None of them is told of, and none hangs.
 // Promise: 4.
 #[test]
 fn a_commit_of_unknown_outcome_is_not_told_of() {
-    let env = MemoryEnv::new(11);
-    let faulty = FaultyEnv::new(Arc::new(env));
-    let settings = Options {
-        env: Some(Arc::new(faulty.clone())),
-        ..Options::default()
-    };
-    let db = Db::open(DATABASE, settings).unwrap();
-    let handle = db.create_family("f", options(SyncMode::Full)).unwrap();
+    let (faulty, db, handle) = faulty(11);
     let (calls, record) = recorder();
     db.set_commit_hook(&handle, record).unwrap();
     db.put(&handle, b"k", b"v").unwrap();
@@ -592,13 +597,7 @@ fn a_commit_of_unknown_outcome_is_not_told_of() {
 /// meanwhile, which waits for all turns.
 #[test]
 fn a_failed_transaction_that_is_held_gives_its_turn_up() {
-    let faulty = FaultyEnv::new(Arc::new(MemoryEnv::new(12)));
-    let settings = Options {
-        env: Some(Arc::new(faulty.clone())),
-        ..Options::default()
-    };
-    let db = Db::open(DATABASE, settings).unwrap();
-    let handle = db.create_family("f", options(SyncMode::Full)).unwrap();
+    let (faulty, db, handle) = faulty(12);
     let (calls, record) = recorder();
     db.set_commit_hook(&handle, record).unwrap();
     let mut held = db.begin().unwrap();
