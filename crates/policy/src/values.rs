@@ -4,13 +4,15 @@
 //! lies in another table, and the next merge that meets both drops the older one. Nobody knows how many these are, but
 //! not more than [`hidden_bytes_max`]. What is listed and not hidden is live for certain.
 //!
-//! The promise is about the sum: what is live is at least the share `live_ratio_min` of the bytes of all value files,
-//! both counted with the tables that point to them. So a pass over the tables is always in proportion to what it frees. Work begins a fifth of the way before that bound, so that what tables, a pass that is running and its copies
-//! take has room, and goes on until a little more is gained, so that each pass is worth reading the tables. Files with
-//! the smallest listed share go first: they cost the least and give the most (the greedy choice of a log-structured
-//! store: Rosenblum and Ousterhout, "The Design and Implementation of a Log-Structured File System", 1992). Judging the
-//! sum and not each file lets files grow nearly empty by themselves: at a bound of one half, uniform overwrites copy
-//! about half a byte for each byte written, where a bound for each file would copy one.
+//! The promise is about the sum: what is live is at least the share `live_ratio_min` of the bytes of all value
+//! files, both counted with the tables that point to them. So a pass over the tables is always in proportion to
+//! what it frees. Work begins a fifth of the way before that bound, so that what tables, a pass that is running and
+//! its copies take has room, and goes on until a little more is gained, so that each pass is worth reading the
+//! tables. Files with the smallest listed share go first: they cost the least and give the most (the greedy choice
+//! of a log-structured store: Rosenblum and Ousterhout, "The Design and Implementation of a Log-Structured File
+//! System", 1992). Judging the sum and not each file lets files grow nearly empty by themselves: at a bound of one
+//! half, uniform overwrites copy about half a byte for each byte written, where a bound for each file would copy
+//! one.
 //!
 //! What this does not do: it knows nothing of values that have expired or that only a snapshot keeps before a merge
 //! drops them; these count as live.

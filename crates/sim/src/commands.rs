@@ -133,10 +133,10 @@ fn plan_of(kind: Kind, seed: u64, operations: u64) -> Plan {
     }
 }
 
-/// Many plans, one for each seed.
 /// So many seeds are a line of the ledger, and lost when the run is interrupted.
 const STRETCH_SEEDS: u64 = 1000;
 
+/// Many plans, one for each seed.
 struct Campaign {
     name: &'static str,
     first_seed: u64,

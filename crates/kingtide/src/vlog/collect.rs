@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kingtide_base::{FileId, SeqNo};
 use kingtide_policy::{ValueWork, pick_value_work, value_room};
 
-use super::survey::{bounds_of, shape_of};
+use super::survey::{bounds_of, listed_bytes, shape_of};
 use crate::{
     compaction::run::{MergeOutcome::Merged, Wanted, merge_once},
     engine::Engine,
@@ -24,16 +24,12 @@ pub(crate) fn wants_collection(engine: &Engine, family: &Family) -> bool {
 /// What is to be done. Writers are told how much room there is meanwhile.
 fn choose(engine: &Engine, family: &Family) -> ValueWork {
     let bounds = bounds_of(family);
-    if bounds.live_ratio_min <= 0.0 {
-        family.value_room.clear();
-        return ValueWork::default();
-    }
     let mut shape = shape_of(engine, family);
     let work = pick_value_work(&shape, bounds);
-    shape.emptying.clone_from(&work.empty);
     match work.is_none() {
         true => family.value_room.clear(),
         false => {
+            shape.emptying.clone_from(&work.empty);
             let last = family.value_room.last_pass();
             family.value_room.note(value_room(&shape, bounds, last));
         }
@@ -52,7 +48,8 @@ struct LookThrough {
 
 impl LookThrough {
     fn begin(engine: &Engine, family: &Family) -> Self {
-        let newest = newest(family, 1);
+        // Before the shape: what is flushed between the two is newer.
+        let newest = tables_below(family, 1).newest;
         let shape = shape_of(engine, family);
         Self {
             listed_bytes: shape.listed_bytes(),
@@ -66,31 +63,35 @@ impl LookThrough {
         let shape = shape_of(engine, family);
         let mut pass = family.value_room.last_pass();
         pass.live_bytes = shape.certain_bytes();
+        let merged = tables_below(family, 2);
         // With a table that came between the look and the merge nothing is known.
-        if self.hidden_bytes > 0 && newest(family, 2) <= self.newest {
-            let found = self.listed_bytes.saturating_sub(listed_below(family, 2));
+        if self.hidden_bytes > 0 && merged.newest <= self.newest {
+            let found = self.listed_bytes.saturating_sub(merged.listed_bytes);
             pass.hidden_share = (found as f64 / self.hidden_bytes as f64).min(1.0);
         }
         family.value_room.set_last_pass(pass);
     }
 }
 
-/// The newest entry in the tables from `level` downwards.
-fn newest(family: &Family, level: u8) -> Option<SeqNo> {
-    let current = family.load();
-    let tables = current.version.tables();
-    let below = tables.filter(|(of_table, _)| *of_table >= level);
-    below.map(|(_, table)| table.sequence_max).max()
+/// The tables from one level downwards.
+#[derive(Default)]
+struct TablesBelow {
+    /// Their newest entry.
+    newest: Option<SeqNo>,
+    /// Bytes of records that they point to.
+    listed_bytes: u64,
 }
 
-/// Bytes of records that the tables from `level` downwards point to.
-fn listed_below(family: &Family, level: u8) -> u64 {
+fn tables_below(family: &Family, level: u8) -> TablesBelow {
     let current = family.load();
-    let tables = current.version.tables();
-    let below = tables.filter(|(of_table, _)| *of_table >= level);
+    let mut below = TablesBelow::default();
+    for (of_table, table) in current.version.tables() {
+        if of_table >= level {
+            below.newest = below.newest.max(Some(table.sequence_max));
+            below.listed_bytes += listed_bytes(table);
+        }
+    }
     below
-        .flat_map(|(_, table)| table.value_files.iter().map(|used| used.bytes))
-        .sum()
 }
 
 /// Brings the live share of the family's value files back over its bound, merge by merge, until `is_stopped`. To be called

@@ -104,8 +104,13 @@ fn value_table(table: &TableMeta) -> ValueTable<'_> {
         entries: table.entries,
         has_range_deletes: table.range_deletes > 0,
         records: table.value_files.iter().map(|used| used.records).sum(),
-        bytes: table.value_files.iter().map(|used| used.bytes).sum(),
+        bytes: listed_bytes(table),
     }
+}
+
+/// Bytes of records that `table` points to.
+pub(super) fn listed_bytes(table: &TableMeta) -> u64 {
+    table.value_files.iter().map(|used| used.bytes).sum()
 }
 
 /// True when deletes, in memory or in tables, may hide a good part of the family's values, so that merging all of its

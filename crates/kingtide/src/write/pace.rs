@@ -4,8 +4,8 @@
 //! 2. Caches give way, and the largest memtable is flushed early.
 //! 3. Of small commits one in every few kilobytes goes on here, for all of them. It takes a turn on the clock that all writers
 //!    share, which runs at the speed of flushing, a little faster or slower as less or more waits to be flushed; it sleeps
-//!    until its turn comes, for a millisecond at most while there is memory to run ahead into, and looks every so often how fast the clock
-//!    runs now.
+//!    until its turn comes, for a millisecond at most while there is memory to run ahead into, and looks every so often how
+//!    fast the clock runs now.
 //! 4. With the budget used up, it waits until memory is given back, for a bounded time.
 //!
 //! All of it is outside the commit lock, and before anything of the commit was done.
@@ -166,8 +166,8 @@ impl Pipeline {
         held as f64 / trigger.max(1) as f64
     }
 
-    /// Notes whether merges of the family, or the emptying of its value files, are behind: after everything that changes its
-    /// tables.
+    /// Notes whether merges of the family, or the emptying of its value files, are behind: after everything that changes
+    /// its tables.
     pub(crate) fn note_backlog(&self, family: &Family) {
         let standing = Standing {
             backlog: None,

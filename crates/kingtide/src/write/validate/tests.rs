@@ -57,6 +57,20 @@ fn writes(families: &[&Arc<Family>], key: &[u8]) -> WriteSet {
     writes
 }
 
+/// A write set that deletes the range from `lower` to `upper`.
+fn range_deletes(family: &Arc<Family>, lower: &[u8], upper: &[u8]) -> WriteSet {
+    let mut writes = WriteSet::default();
+    let op = Op {
+        kind: EntryKind::RangeDelete,
+        key: lower,
+        value: upper,
+        expires_at: 0,
+    };
+    writes.push(family, &op).expect("short");
+    writes.prepare();
+    writes
+}
+
 fn at(snapshot: u64) -> Validation<'static> {
     Validation {
         snapshot: Some(SeqNo(snapshot)),
@@ -344,15 +358,7 @@ fn much_that_arrived_is_looked_at_outside_the_lock() {
     assert_eq!(returns, RETURNS_MAX);
 
     let deleted = family(2, options);
-    let mut writes = WriteSet::default();
-    let op = Op {
-        kind: EntryKind::RangeDelete,
-        key: b"a",
-        value: b"b",
-        expires_at: 0,
-    };
-    writes.push(&deleted, &op).expect("short");
-    writes.prepare();
+    let writes = range_deletes(&deleted, b"a", b"b");
     let returns = returns_with_much_arriving(&deleted, &writes, at(0));
     assert_eq!(returns, RETURNS_MAX);
 }
@@ -472,15 +478,7 @@ fn range_deletes_are_looked_at_between_the_steps() {
         for is_sealed in [false, true] {
             let family = family(1, small("memcmp"));
             commit(&family, 2, b"h");
-            let mut ranges = WriteSet::default();
-            let op = Op {
-                kind: EntryKind::RangeDelete,
-                key: b"g",
-                value: b"k",
-                expires_at: 0,
-            };
-            ranges.push(&family, &op).expect("short");
-            ranges.prepare();
+            let ranges = range_deletes(&family, b"g", b"k");
             let key = writes(&[&family], b"g");
             let checked_ranges = check(&ranges, SeqNo(2), at(2)).expect("nothing newer");
             let checked_key = check(&key, SeqNo(2), at(2)).expect("nothing newer");
