@@ -34,7 +34,7 @@ use std::{fmt, ptr::NonNull, sync::Arc};
 use kingtide_base::{EntryKind, SeqNo};
 use kingtide_env::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::pages::PageSize;
+use crate::{budget::MemoryBudget, pages::PageSize};
 
 use pool::ArenaMemory;
 pub use pool::ArenaPool;
@@ -215,6 +215,11 @@ impl Arena {
             tail: UNIT_BYTES,
         };
         (arena, writer)
+    }
+
+    /// Where the memory counts.
+    pub(crate) fn budget(&self) -> &Arc<MemoryBudget> {
+        self.pool.budget()
     }
 
     /// Bytes of entries that the arena can hold in all.

@@ -290,6 +290,20 @@ impl Memtable {
         cursors
     }
 
+    /// As [`Memtable::cursors`], for one who walks through all of them in order, such as a flush. What is in skip lists is
+    /// put into arrays first, list by list: beside the walk through many other lists every step in one would wait for memory.
+    #[must_use]
+    pub fn pass_cursors(self: &Arc<Self>) -> Vec<Box<dyn Cursor>> {
+        let mut cursors = Vec::new();
+        self.sources.for_each(|source| {
+            if !source.is_empty() {
+                cursors.push(cursor::open_for_pass(Arc::clone(self), source));
+            }
+        });
+        cursors.reverse();
+        cursors
+    }
+
     /// Sources that hold something: how many cursors there are.
     #[must_use]
     pub fn run_count(&self) -> usize {

@@ -140,9 +140,11 @@ fn is_like_a_sorted_vector_of_versions() {
                 if sequence % 20 == 0 {
                     sort_model(&mut model, &order);
                     check_reads(&memtable, &model, &mut random, sequence);
-                    let mut cursor = merged(&memtable);
-                    let mut walked = ModelCursor::new(order.clone(), model.clone());
-                    walk_both(&mut random, 200, 120, &mut cursor, &mut walked);
+                    let passing = crate::MergeCursor::new(order.clone(), memtable.pass_cursors());
+                    for mut cursor in [merged(&memtable), passing] {
+                        let mut walked = ModelCursor::new(order.clone(), model.clone());
+                        walk_both(&mut random, 200, 120, &mut cursor, &mut walked);
+                    }
                     while random.chance(2) && memtable.merge_runs(&[]) {}
                 }
             }
