@@ -27,6 +27,7 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Smaller blocks get no huge pages: the one that is in use counts as a whole, and is to be a small part.
 const HUGE_BLOCK_BYTES_MIN: usize = 2 * HUGE_PAGE_BYTES;
 /// Bytes of a small page, as a rule. Where they are larger, [`Pages::touched`] touches them more than once.
+#[cfg(not(loom))]
 const SMALL_PAGE_BYTES: usize = 4096;
 /// Mappings are as long as multiples of this, which are multiples of the page size on every machine.
 const MAPPING_STEP_BYTES: usize = 64 << 10;
@@ -85,6 +86,7 @@ impl Pages {
 
     /// As [`Pages::zeroed`], with all pages touched already. The first touch of a page is a write then: one that is read
     /// first has to be exchanged at the first write, which interrupts other threads too.
+    #[cfg(not(loom))]
     pub(crate) fn touched(bytes: usize, size: PageSize) -> Self {
         let pages = Self::zeroed(bytes, size);
         for at in (0..bytes).step_by(SMALL_PAGE_BYTES) {
@@ -218,8 +220,12 @@ mod tests {
         let all = [1, 4096, MAPPED_BYTES_MIN - 1, MAPPED_BYTES_MIN, 3 << 20];
         // Miri goes through blocks byte by byte, and maps none.
         let all = &all[..if cfg!(miri) { 2 } else { all.len() }];
-        for &bytes in all {
-            let pages = Pages::zeroed(bytes, PageSize::Small);
+        let ways = [Pages::zeroed, Pages::touched];
+        for (make, bytes) in ways
+            .into_iter()
+            .flat_map(|make| all.iter().map(move |n| (make, *n)))
+        {
+            let pages = make(bytes, PageSize::Small);
             assert_eq!(pages.bytes(), bytes);
             assert_eq!(pages.base().as_ptr() as usize % ALIGNMENT, 0);
             // SAFETY: the block has so many initialised bytes and nobody else knows it.
