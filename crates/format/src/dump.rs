@@ -166,7 +166,11 @@ impl Dump {
         self.field(
             offset + 12,
             &head[12..13],
-            format_args!("kind {:?}", header.kind),
+            format_args!(
+                "kind {:?}{}",
+                header.kind,
+                if header.is_packed { ", packed" } else { "" }
+            ),
         );
         self.field(offset + 13, &head[13..16], "header check");
         self.field(
@@ -180,6 +184,7 @@ impl Dump {
             format_args!("durable {}", header.durable),
         );
         match header.kind {
+            _ if header.is_packed => self.packed(payload, frame),
             FrameKind::Commit => self.record(payload, frame.payload),
             FrameKind::Edit => self.edits(payload, frame.payload),
             FrameKind::Mark | FrameKind::SegmentEnd if frame.payload.is_empty() => {}
@@ -188,6 +193,22 @@ impl Dump {
         if offset + frame.bytes > payload_end {
             let padding = &bytes[payload_end..offset + frame.bytes];
             self.field(payload_end, padding, "padding");
+        }
+    }
+
+    /// A packed payload, and the record in it, if it is a whole one, with places that count from its own begin.
+    fn packed(&mut self, start: usize, frame: &Frame<'_>) {
+        let mut scratch = Vec::new();
+        match frame.unpacked(&mut scratch) {
+            Ok(payload) => {
+                let meaning = format!("packed payload of {} bytes", payload.len());
+                self.field(start, frame.payload, meaning);
+                match frame.header.kind {
+                    FrameKind::Commit => self.record(0, payload),
+                    _ => self.field(0, payload, "payload"),
+                }
+            }
+            Err(fault) => self.field(start, frame.payload, fault),
         }
     }
 

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 0 | 8 | checksum |
 //! | 8 | 4 | payload bytes |
-//! | 12 | 1 | kind |
+//! | 12 | 1 | kind; 0x80 when the payload is packed |
 //! | 13 | 3 | header check: the low 24 bits of the header hash |
 //! | 16 | 8 | sequence |
 //! | 24 | 8 | durable: how far the log was known durable when the frame was written |
@@ -20,7 +20,11 @@
 //! damaged stretch: without it each of millions of places could claim a payload of 32 MiB that must be hashed to be
 //! refuted.
 //!
+//! Frames of records may be packed (`packed`): the payload is compressed then.
+//!
 //! Does not know what a payload means, and does not judge sequence numbers or durable marks.
+
+mod packed;
 
 use std::fmt;
 
@@ -29,6 +33,8 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::header::field;
 
+pub use packed::pack_payload;
+
 /// The length of a frame header in bytes.
 pub const FRAME_HEADER_BYTES: usize = 32;
 /// Frames begin at multiples of this many bytes.
@@ -36,6 +42,8 @@ pub const FRAME_ALIGN: usize = 16;
 
 const PAYLOAD_BYTES_OFFSET: usize = 8;
 const KIND_OFFSET: usize = 12;
+/// In the byte of the kind: the payload is packed.
+const PACKED: u8 = 0x80;
 const CHECK_OFFSET: usize = 13;
 const SEQUENCE_OFFSET: usize = 16;
 const DURABLE_OFFSET: usize = 24;
@@ -80,6 +88,15 @@ impl FrameKind {
             _ => None,
         }
     }
+
+    /// True of frames with a record or a part of one: their payloads may be packed.
+    #[must_use]
+    pub const fn may_be_packed(self) -> bool {
+        match self {
+            Self::Commit | Self::PartFirst | Self::PartMiddle | Self::PartLast => true,
+            Self::Mark | Self::Edit | Self::SegmentEnd => false,
+        }
+    }
 }
 
 /// The head of a frame, as values.
@@ -89,6 +106,8 @@ pub struct FrameHeader {
     pub payload_bytes: u32,
     /// What the frame is for.
     pub kind: FrameKind,
+    /// The payload is packed ([`Frame::unpacked`]); only where the kind allows it.
+    pub is_packed: bool,
     /// In the log: the commit. In the manifest: the number of the batch.
     pub sequence: SeqNo,
     /// Everything before this position was durable when the frame was written.
@@ -100,7 +119,7 @@ pub struct FrameHeader {
 pub struct Frame<'a> {
     /// Its head.
     pub header: FrameHeader,
-    /// Its payload.
+    /// Its payload, as it stands there.
     pub payload: &'a [u8],
     /// The length of the whole frame in bytes, padding included: the next frame begins that much further on.
     pub bytes: usize,
@@ -204,7 +223,8 @@ pub fn encode_frame_header(
     debug_assert!(header.payload_bytes as usize <= FRAME_PAYLOAD_BYTES_MAX);
     let mut bytes = [0_u8; FRAME_HEADER_BYTES];
     bytes[PAYLOAD_BYTES_OFFSET..KIND_OFFSET].copy_from_slice(&header.payload_bytes.to_le_bytes());
-    bytes[KIND_OFFSET] = header.kind as u8;
+    debug_assert!(header.kind.may_be_packed() || !header.is_packed);
+    bytes[KIND_OFFSET] = header.kind as u8 | if header.is_packed { PACKED } else { 0 };
     bytes[SEQUENCE_OFFSET..DURABLE_OFFSET].copy_from_slice(&header.sequence.0.to_le_bytes());
     bytes[DURABLE_OFFSET..].copy_from_slice(&header.durable.0.to_le_bytes());
     let hash = header_hash(&bytes, salt, position);
@@ -301,13 +321,15 @@ fn checked_header(
         });
     }
     let payload_bytes = u32::from_le_bytes(field(head, PAYLOAD_BYTES_OFFSET));
-    let kind = FrameKind::from_byte(head[KIND_OFFSET]).ok_or(FrameFault::Malformed)?;
-    if payload_bytes as usize > FRAME_PAYLOAD_BYTES_MAX {
+    let kind = FrameKind::from_byte(head[KIND_OFFSET] & !PACKED).ok_or(FrameFault::Malformed)?;
+    let is_packed = head[KIND_OFFSET] & PACKED != 0;
+    if payload_bytes as usize > FRAME_PAYLOAD_BYTES_MAX || is_packed && !kind.may_be_packed() {
         return Err(FrameFault::Malformed);
     }
     let header = FrameHeader {
         payload_bytes,
         kind,
+        is_packed,
         sequence: SeqNo(u64::from_le_bytes(field(head, SEQUENCE_OFFSET))),
         durable: Lsn(u64::from_le_bytes(field(head, DURABLE_OFFSET))),
     };

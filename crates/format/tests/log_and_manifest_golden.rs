@@ -8,9 +8,9 @@ use kingtide_base::{DatabaseId, EntryKind, FamilyId, FileId, Lsn, SegmentId, Seq
 use kingtide_format::{
     Edit, FrameHeader, FrameKind, HeaderFault, Lock, MANIFEST_HEADER_BYTES, MANIFEST_VERSION,
     ManifestHeader, OldestTombstone, Op, SEGMENT_FRAMES_OFFSET, SEGMENT_HEADER_COPY_OFFSET,
-    SEGMENT_VERSION, SegmentHeader, TableMeta, ValueFileMeta, ValueFileUse, dump_manifest,
-    dump_segment, encode_edits, push_frame, write_lock, write_lock_section, write_op,
-    write_prepare, write_prepared_commit, write_prepared_rollback, write_section_header,
+    SEGMENT_VERSION, SegmentHeader, TableMeta, ValueFileMeta, ValueFileUse, decode_frame,
+    dump_manifest, dump_segment, encode_edits, push_frame, write_lock, write_lock_section,
+    write_op, write_prepare, write_prepared_commit, write_prepared_rollback, write_section_header,
 };
 
 const SALT: u64 = 0x7469_6465_7469_6465;
@@ -47,8 +47,13 @@ struct Frames {
 
 impl Frames {
     fn push(&mut self, kind: FrameKind, sequence: u64, payload: &[u8]) {
+        self.push_frame(kind, false, sequence, payload);
+    }
+
+    fn push_frame(&mut self, kind: FrameKind, is_packed: bool, sequence: u64, payload: &[u8]) {
         let position = self.position();
         let header = FrameHeader {
+            is_packed,
             payload_bytes: u32::try_from(payload.len()).expect("golden payloads are short"),
             kind,
             sequence: SeqNo(sequence),
@@ -125,25 +130,55 @@ fn segment() -> Vec<u8> {
     frames.bytes
 }
 
-/// Two-phase commit: a prepare with every kind of lock, its commit, another prepare and its rollback.
-fn prepared_segment() -> Vec<u8> {
+/// The head of a segment of 2048 bytes.
+fn begin_segment(segment: u64, base: u64) -> Frames {
     let header = SegmentHeader {
-        segment: SegmentId(4),
+        segment: SegmentId(segment),
         salt: SALT,
         database: Some(DATABASE),
-        base: Lsn(4096),
+        base: Lsn(base),
         bytes: 2048,
     };
     let mut bytes = header.encode().to_vec();
     bytes.resize(SEGMENT_HEADER_COPY_OFFSET as usize, 0);
     bytes.extend_from_slice(&header.encode());
     bytes.resize(SEGMENT_FRAMES_OFFSET as usize, 0);
-    let mut frames = Frames {
+    Frames {
         start: bytes.len(),
         bytes,
         base: header.base.0,
-        durable: Lsn(4096),
-    };
+        durable: Lsn(base),
+    }
+}
+
+/// A record whose value is 40 times `v`, and it packed: its length, eight literals, a match with the byte before, and five
+/// literals.
+fn packed_record() -> (Vec<u8>, Vec<u8>) {
+    let mut record = Vec::new();
+    section(&mut record, 0, &[op(EntryKind::Put, b"k", &[b'v'; 40])]);
+    let mut packed = (record.len() as u32).to_le_bytes().to_vec();
+    packed.push(8 << 4 | 15);
+    packed.extend_from_slice(&record[..8]);
+    packed.extend_from_slice(&[1, 0, 34 - 4 - 15]);
+    packed.push(5 << 4);
+    packed.extend_from_slice(b"vvvvv");
+    (record, packed)
+}
+
+/// Packed frames: a whole record, and one in parts of which the last is packed.
+fn packed_segment() -> Vec<u8> {
+    let mut frames = begin_segment(5, 8192);
+    let (record, packed) = packed_record();
+    frames.push_frame(FrameKind::Commit, true, 44, &packed);
+    frames.push(FrameKind::PartFirst, 45, &record);
+    frames.push_frame(FrameKind::PartLast, true, 45, &packed);
+    frames.bytes.resize(2048, 0);
+    frames.bytes
+}
+
+/// Two-phase commit: a prepare with every kind of lock, its commit, another prepare and its rollback.
+fn prepared_segment() -> Vec<u8> {
+    let mut frames = begin_segment(4, 4096);
     let mut held = Vec::new();
     write_lock(&mut held, &Lock::ForUpdate(b"berth"));
     write_lock(&mut held, &Lock::Read(b"harbour"));
@@ -300,6 +335,19 @@ fn a_log_segment_of_two_phase_commit_is_what_it_was() {
     let bytes = prepared_segment();
     check("prepared.txt", dump_segment(&bytes).as_bytes());
     check("prepared.wal", &bytes);
+    let bytes = packed_segment();
+    check("packed.txt", dump_segment(&bytes).as_bytes());
+    check("packed.wal", &bytes);
+}
+
+/// Goal: what a packed frame holds is the record. Method: the golden file's first frame.
+#[test]
+fn a_packed_frame_holds_its_record() {
+    let bytes = fs::read(golden("packed.wal")).expect("the golden file");
+    let frames = &bytes[SEGMENT_FRAMES_OFFSET as usize..];
+    let frame = decode_frame(frames, SALT, Lsn(8192)).expect("it is whole");
+    let mut scratch = Vec::new();
+    assert_eq!(frame.unpacked(&mut scratch), Ok(&packed_record().0[..]));
 }
 
 #[test]
@@ -335,11 +383,12 @@ fn newer_golden_files_are_refused_as_newer() {
 /// headers only.
 #[test]
 fn segments_of_earlier_versions_are_read() {
-    for (name, version) in [("segment-version-1.wal", 1), ("segment-version-2.wal", 2)] {
+    for version in 1..SEGMENT_VERSION as u8 {
+        let name = &format!("segment-version-{version}.wal");
         let old = fs::read(golden(name)).expect("the golden file");
         let header = SegmentHeader::decode_either(&old).expect("an intact header");
         let expected = SegmentHeader {
-            database: None,
+            database: (version > 2).then_some(DATABASE),
             ..SegmentHeader::decode(&segment()).expect("the same")
         };
         assert_eq!(header, expected);

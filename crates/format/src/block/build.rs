@@ -44,6 +44,16 @@ fn ends_shape(ends: &[u32]) -> (u8, u8) {
     }
 }
 
+fn common_prefix(left: &[u8], right: &[u8]) -> usize {
+    let pairs = left.iter().zip(right);
+    pairs.take_while(|(a, b)| a == b).count()
+}
+
+fn common_suffix(left: &[u8], right: &[u8]) -> usize {
+    let pairs = left.iter().rev().zip(right.iter().rev());
+    pairs.take_while(|(a, b)| a == b).count()
+}
+
 fn push_cells(target: &mut Vec<u8>, width: u8, cells: impl Iterator<Item = u64>) {
     let width = usize::from(width);
     if width > 0 {
@@ -137,21 +147,21 @@ impl DataBlockBuilder {
     /// common end only when all keys have one length.
     fn common(&self, equal_widths: bool) -> (usize, usize) {
         let first = self.key(0);
-        let mut prefix = first.len();
+        let mut prefix = common_prefix(first, self.last_key());
         for i in 1..self.entries() {
-            let shared = first.iter().zip(self.key(i)).take_while(|(a, b)| a == b);
-            prefix = prefix.min(shared.count());
+            // As a rule nothing is shorter than what the first and the last key share: one comparison of slices each.
+            if !self.key(i).starts_with(&first[..prefix]) {
+                prefix = common_prefix(&first[..prefix], self.key(i));
+            }
         }
         if !equal_widths {
             return (prefix, 0);
         }
-        let mut suffix = first.len() - prefix;
+        let mut suffix = common_suffix(&first[prefix..], self.last_key());
         for i in 1..self.entries() {
-            if suffix == 0 {
-                break;
+            if !self.key(i).ends_with(&first[first.len() - suffix..]) {
+                suffix = common_suffix(&first[first.len() - suffix..], self.key(i));
             }
-            let pairs = first.iter().rev().zip(self.key(i).iter().rev());
-            suffix = suffix.min(pairs.take_while(|(a, b)| a == b).count());
         }
         (prefix, suffix)
     }

@@ -13,7 +13,7 @@ mod search;
 
 pub(crate) use annotate::{Annotated, readable};
 pub use build::DataBlockBuilder;
-pub use codec::{RAW_BYTES_MAX, compress, compress_if_smaller, decompress};
+pub use codec::{RAW_BYTES_MAX, compress, compress_if_smaller, compress_within, decompress};
 pub use data::DataBlock;
 pub use fault::BlockFault;
 pub use header::{

@@ -19,6 +19,7 @@ fn segment() -> Vec<u8> {
     for sequence in 1..=3 {
         let position = Lsn(1000 + (bytes.len() - FRAMES) as u64);
         let header = FrameHeader {
+            is_packed: false,
             payload_bytes: 7,
             kind: FrameKind::PartFirst,
             sequence: SeqNo(sequence),

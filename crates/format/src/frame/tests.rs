@@ -7,6 +7,7 @@ fn header(kind: FrameKind, payload: &[u8]) -> FrameHeader {
     FrameHeader {
         payload_bytes: u32::try_from(payload.len()).expect("short"),
         kind,
+        is_packed: false,
         sequence: SeqNo(77),
         durable: Lsn(4096),
     }
@@ -39,6 +40,7 @@ proptest! {
         let header = FrameHeader {
             payload_bytes: payload.len() as u32,
             kind,
+            is_packed: false,
             sequence: SeqNo(sequence),
             durable: Lsn(durable),
         };
@@ -52,6 +54,32 @@ proptest! {
         prop_assert_eq!(frame.payload, &payload[..]);
         prop_assert_eq!(frame.bytes, frame_bytes(payload.len()));
         prop_assert_eq!(decode_frame_header(&bytes[..32], salt, Lsn(position)), Ok(header));
+    }
+
+    #[test]
+    fn packed_payloads_come_back(
+        parts in proptest::collection::vec((any::<u8>(), 1_usize..400), 1..20), random: u64,
+    ) {
+        let mut payload = random.to_le_bytes().to_vec();
+        for (byte, count) in parts {
+            payload.resize(payload.len() + count, byte);
+        }
+        let mut packed = vec![0; payload.len() + payload.len() / 8 + 64];
+        let bytes = pack_payload(&payload, &mut packed).expect("there is room");
+        let packed = &packed[..bytes];
+        let short = pack_payload(&payload, &mut vec![0; bytes - 1]);
+        prop_assert!(short.is_none(), "too little room");
+        let header = FrameHeader { is_packed: true, ..header(FrameKind::PartMiddle, packed) };
+        let mut framed = Vec::new();
+        push_frame(&mut framed, &header, packed, SALT, Lsn(32));
+        let frame = decode_frame(&framed, SALT, Lsn(32)).expect("just written");
+        prop_assert_eq!(frame.header, header);
+        let mut scratch = vec![1; 3];
+        prop_assert_eq!(frame.unpacked(&mut scratch), Ok(&payload[..]));
+        for cut in 0..bytes {
+            let frame = Frame { payload: &packed[..cut], ..frame };
+            prop_assert!(frame.unpacked(&mut scratch).is_err(), "cut at {}", cut);
+        }
     }
 
     #[test]
@@ -108,12 +136,15 @@ fn zeros_are_empty_and_unknown_kinds_are_malformed() {
         SALT,
         Lsn(0),
     );
-    head[KIND_OFFSET] = 8;
-    reseal(&mut head);
-    assert_eq!(
-        decode_frame(&head, SALT, Lsn(0)),
-        Err(FrameFault::Malformed)
-    );
+    // Marks, edits and segment ends are never packed.
+    for kind in [8, 2 | PACKED, 6 | PACKED, 7 | PACKED, 0x40 | 1] {
+        head[KIND_OFFSET] = kind;
+        reseal(&mut head);
+        assert_eq!(
+            decode_frame(&head, SALT, Lsn(0)),
+            Err(FrameFault::Malformed)
+        );
+    }
     head[KIND_OFFSET] = 1;
     head[PAYLOAD_BYTES_OFFSET..KIND_OFFSET]
         .copy_from_slice(&(FRAME_PAYLOAD_BYTES_MAX as u32 + 1).to_le_bytes());
@@ -122,6 +153,28 @@ fn zeros_are_empty_and_unknown_kinds_are_malformed() {
         decode_frame(&head, SALT, Lsn(0)),
         Err(FrameFault::Malformed)
     );
+}
+
+/// Goal: a forged length of a packed payload is refused before memory is taken for it. Method: lengths beyond what the bytes
+/// can hold, and beyond what a frame may.
+#[test]
+fn impossible_lengths_of_packed_payloads_are_refused() {
+    let header = FrameHeader {
+        is_packed: true,
+        ..header(FrameKind::Commit, b"")
+    };
+    for length in [u32::MAX, FRAME_PAYLOAD_BYTES_MAX as u32 + 1, 255 * 8 + 1] {
+        let mut payload = length.to_le_bytes().to_vec();
+        payload.extend_from_slice(&[0; 8]);
+        let frame = Frame {
+            header,
+            payload: &payload,
+            bytes: frame_bytes(payload.len()),
+        };
+        let mut scratch = Vec::new();
+        assert!(frame.unpacked(&mut scratch).is_err(), "{length}");
+        assert_eq!(scratch.capacity(), 0);
+    }
 }
 
 /// Makes the header check of a forged header at position 0 match.

@@ -336,6 +336,7 @@ impl ManifestFile {
     /// Appends a frame to `bytes`, which will be written at the end of the file.
     fn push(&self, bytes: &mut Vec<u8>, kind: FrameKind, batch: u64, payload: &[u8]) {
         let header = FrameHeader {
+            is_packed: false,
             // Parts are cut to the limit of a frame, which fits.
             payload_bytes: payload.len() as u32,
             kind,

@@ -202,6 +202,9 @@ impl Replay<'_> {
                 found,
             ));
         }
+        if frame.header.is_packed {
+            return Err(self.damage(offset, "a packed frame has no place here".to_owned()));
+        }
         match (kind, self.parts.take()) {
             (FrameKind::Mark, None) => Ok(()),
             (FrameKind::Edit, None) => self.batch(offset, frame.payload),

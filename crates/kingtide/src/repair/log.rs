@@ -279,13 +279,19 @@ impl Walk<'_> {
 
     fn frame(&mut self, frame: &Frame<'_>) -> Result<()> {
         let sequence = frame.header.sequence;
+        let mut scratch = Vec::new();
+        // A checksum held, as in `record`.
+        let Ok(payload) = frame.unpacked(&mut scratch) else {
+            self.parts = None;
+            return Ok(());
+        };
         match frame.header.kind {
             FrameKind::Commit => {
                 self.parts = None;
-                self.record(sequence, frame.payload)
+                self.record(sequence, payload)
             }
             FrameKind::PartFirst => {
-                self.parts = Some((sequence, frame.payload.to_vec()));
+                self.parts = Some((sequence, payload.to_vec()));
                 Ok(())
             }
             FrameKind::PartMiddle | FrameKind::PartLast => {
@@ -295,7 +301,7 @@ impl Walk<'_> {
                 if of != sequence {
                     return Ok(());
                 }
-                parts.extend_from_slice(frame.payload);
+                parts.extend_from_slice(payload);
                 if frame.header.kind == FrameKind::PartLast {
                     return self.record(sequence, &parts);
                 }

@@ -18,7 +18,7 @@ mod survey;
 mod tail;
 
 pub(crate) use reader::{LogEnd, LogStart, Replay, read_log};
-pub(crate) use record::{HEADROOM_BYTES, RecordFrames};
+pub(crate) use record::{HEADROOM_BYTES, PACKED_BYTES_MIN, RecordFrames};
 pub(crate) use segment::{Blank, segment_name, segment_slot};
 pub(crate) use survey::survey_segments;
 pub(crate) use tail::{Tail, UnsyncedSegments};

@@ -75,6 +75,7 @@ pub(crate) fn read_log(
         end: start.position,
         sequence: SeqNo::ZERO,
         parts: Vec::new(),
+        unpacked: Vec::new(),
         parts_sequence: None,
         place: ("wal".to_owned(), 0),
         stopped: false,
@@ -190,6 +191,8 @@ struct Walk {
     end: Lsn,
     sequence: SeqNo,
     parts: Vec<u8>,
+    /// Where payloads are unpacked.
+    unpacked: Vec<u8>,
     parts_sequence: Option<SeqNo>,
     /// File and offset behind the last valid frame.
     place: (String, u64),
@@ -247,16 +250,19 @@ impl Walk {
         place: (&str, u64),
     ) -> StorageResult<()> {
         let sequence = frame.header.sequence;
+        let payload = frame
+            .unpacked(&mut self.unpacked)
+            .map_err(|fault| StorageError::malformed(place.0, place.1, fault.to_string()))?;
         match frame.header.kind {
             FrameKind::Commit => {
                 self.parts_sequence = None;
                 self.sequence = self.sequence.max(sequence);
-                replay.record(sequence, frame.payload, place)
+                replay.record(sequence, payload, place)
             }
             FrameKind::PartFirst => {
                 self.parts.clear();
                 if !planted::is(Bug::RecordPartLost) {
-                    self.parts.extend_from_slice(frame.payload);
+                    self.parts.extend_from_slice(payload);
                 }
                 self.parts_sequence = Some(sequence);
                 Ok(())
@@ -269,7 +275,7 @@ impl Walk {
                         "a part of a record without the parts before it",
                     ));
                 }
-                self.parts.extend_from_slice(frame.payload);
+                self.parts.extend_from_slice(payload);
                 if frame.header.kind == FrameKind::PartLast {
                     self.parts_sequence = None;
                     self.sequence = self.sequence.max(sequence);

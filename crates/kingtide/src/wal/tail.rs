@@ -18,8 +18,11 @@ use super::{
     segment::{Blank, Segment},
 };
 
+/// Segments grow with use to this size, beyond only for a frame that needs more. A blank is zero-filled when it is made: of
+/// large ones much would be filled and never used, and a segment goes back only as a whole.
+const GROWN_BYTES_MAX: u64 = 16 << 20;
 /// Blanks that are kept for later lives; more are removed.
-const BLANKS_KEPT_MAX: usize = 2;
+const BLANKS_KEPT_MAX: usize = 8;
 /// Segments that may exist at once; a list of this capacity is secured at open so that a switch never allocates.
 const SEGMENTS_RESERVED: usize = 1024;
 /// Bytes of the log that one prepared window covers.
@@ -123,9 +126,8 @@ impl Tail {
     /// The size of the blank that should be prepared next: at least what `record` needs, growing with use.
     pub(crate) fn next_blank_bytes(&self, record: Option<&RecordFrames>) -> u64 {
         let needed = record.map_or(0, |record| record.largest() + SEGMENT_FRAMES_OFFSET);
-        needed
-            .max(self.current.bytes * 2)
-            .min(limits::SEGMENT_BYTES_MAX)
+        let grown = (self.current.bytes * 2).min(GROWN_BYTES_MAX);
+        needed.max(grown).min(limits::SEGMENT_BYTES_MAX)
     }
 
     /// True when the keeper should prepare another blank: none is left and the current segment is half full.
@@ -140,19 +142,20 @@ impl Tail {
 
     /// Appends a record whose room was checked under the same hold of the lock, and answers the position behind it.
     ///
-    /// `buffer` holds the payloads at the planned places; the bytes before a single frame's payload are overwritten
-    /// by its header. `durable` is how far the log is known durable.
+    /// `buffer` holds the payloads that are not packed at the planned places; the bytes before the payload of a whole
+    /// record, and of a packed one, are overwritten by the frame's header. `durable` is how far the log is known durable.
     ///
     /// # Errors
     /// When a write is refused. Part of the record may be in the log then: the caller must stop the log.
     pub(crate) fn append(
         &mut self,
         buffer: &mut [u8],
-        record: &RecordFrames,
+        record: &mut RecordFrames,
         sequence: SeqNo,
         durable: Lsn,
     ) -> StorageResult<Lsn> {
-        for frame in &record.frames {
+        let RecordFrames { frames, packed, .. } = record;
+        for frame in &*frames {
             let size = frame_bytes(frame.payload.len()) as u64;
             while self.current.bytes - self.offset < size {
                 self.switch()?;
@@ -160,18 +163,23 @@ impl Tail {
             let header = FrameHeader {
                 payload_bytes: frame.payload.len() as u32,
                 kind: frame.kind,
+                is_packed: frame.is_packed,
                 sequence,
                 durable,
             };
             let header =
                 encode_frame_header(&header, frame.hash, self.current.salt, self.position());
-            if frame.kind == FrameKind::Commit {
+            let bytes = match frame.is_packed {
+                true => packed.as_mut_slice(),
+                false => &mut *buffer,
+            };
+            if frame.is_packed || frame.kind == FrameKind::Commit {
                 let start = frame.payload.start - FRAME_HEADER_BYTES;
-                buffer[start..frame.payload.start].copy_from_slice(&header);
-                self.write(&buffer[start..frame.payload.end], 0)?;
+                bytes[start..frame.payload.start].copy_from_slice(&header);
+                self.write(&bytes[start..frame.payload.end], 0)?;
             } else {
                 self.write(&header, 0)?;
-                self.write(&buffer[frame.payload.clone()], FRAME_HEADER_BYTES as u64)?;
+                self.write(&bytes[frame.payload.clone()], FRAME_HEADER_BYTES as u64)?;
             }
             self.offset += size;
             self.bytes_written += size;
@@ -192,6 +200,7 @@ impl Tail {
         let header = FrameHeader {
             payload_bytes: 0,
             kind: FrameKind::Mark,
+            is_packed: false,
             sequence,
             durable,
         };

@@ -13,6 +13,7 @@ use kingtide_base::{
     Lsn, SeqNo, limits,
     planted::{self, Bug},
 };
+use kingtide_collections::Account;
 use kingtide_env::{
     Directory, Env,
     sync::{
@@ -244,7 +245,10 @@ impl Pipeline {
         writes.check_hooks()?;
         self.disk.check(writes)?;
         self.admit(writes)?;
-        writes.prepare();
+        writes.prepare(self.memory.is_ample(2 * writes.arena_bytes()));
+        let packed = writes.frames().memory_bytes();
+        let budget = &self.memory.budget;
+        let _packed = (packed > 0).then(|| budget.charge(Account::Transactions, packed));
         let mut checked = match validation {
             Some(validation) if validation.is_met_at(self.order.visible()) => None,
             _ => self.check(writes, validation, None)?,

@@ -249,7 +249,7 @@ impl Pipeline {
         let mut frames = RecordFrames::default();
         frames.prepare(&buffer, HEADROOM_BYTES..buffer.len());
         let end = loop {
-            if let Some(end) = self.attempt_outcome(prepared, &mut buffer, &frames)? {
+            if let Some(end) = self.attempt_outcome(prepared, &mut buffer, &mut frames)? {
                 break end;
             }
             self.make_log_room(&frames)?;
@@ -272,7 +272,7 @@ impl Pipeline {
         &self,
         prepared: &Arc<Prepared>,
         buffer: &mut [u8],
-        frames: &RecordFrames,
+        frames: &mut RecordFrames,
     ) -> Result<Option<Lsn>> {
         let released;
         let mut state = self.order.lock();

@@ -19,9 +19,10 @@ use crate::{
     error::{Error, ErrorKind, Result},
     family::{CommitSizes, Family, hook::HookTicket},
     memtable::{Memory, PlainOp, covered_places, surviving},
+    options::Compression,
     read::iter::own_writes::{self, OwnWrites},
     spill::{Spilled, SpilledBatch},
-    wal::{HEADROOM_BYTES, RecordFrames, Tail},
+    wal::{HEADROOM_BYTES, PACKED_BYTES_MIN, RecordFrames, Tail},
 };
 
 /// Buffers larger than this are given back after a transaction.
@@ -231,6 +232,11 @@ impl Section {
         for op in &self.index {
             current.active.table.prefetch(op.hash);
         }
+    }
+
+    /// True when tables of the family are compressed.
+    fn compresses(&self) -> bool {
+        self.family.options().compression != Compression::None
     }
 
     /// The ranges that are deleted: start and end (empty: no end), in the order in which they were made.
@@ -619,7 +625,7 @@ impl WriteSet {
         let of_sections = self.sections.iter().map(|section| {
             section.buffer.capacity() + section.index.capacity() * size_of::<OpIndex>()
         });
-        of_sections.sum::<usize>() + self.gathered.capacity()
+        of_sections.sum::<usize>() + self.gathered.capacity() + self.frames.memory_bytes()
     }
 
     /// The present state.
@@ -656,6 +662,7 @@ impl WriteSet {
         self.bytes = 0;
         self.gathered.clear();
         self.gathered.shrink_to(RECYCLED_BYTES_MAX);
+        self.frames.clear(RECYCLED_BYTES_MAX);
         self.control.clear();
         self.ends = None;
     }
@@ -676,14 +683,15 @@ impl WriteSet {
     pub(crate) fn record_with(&mut self, control: &[u8]) -> Vec<u8> {
         self.control.clear();
         self.control.extend_from_slice(control);
-        self.prepare();
+        self.prepare(false);
         self.control.clear();
         std::mem::take(&mut self.gathered)
     }
 
     /// Makes everything ready that the commit lock should not wait for: the record's frames with their hashes, and the
-    /// sorted order of large batches.
-    pub(super) fn prepare(&mut self) {
+    /// sorted order of large batches. With `packs`, for which there must be as much memory as the operations take, what is
+    /// long is packed, unless the families that are written to compress nothing.
+    pub(super) fn prepare(&mut self, packs: bool) {
         for section in &mut self.sections[..self.used] {
             section.make_header();
             section.measure();
@@ -704,12 +712,14 @@ impl WriteSet {
                 section.prefetch();
             }
         }
-        if self.used == 1 && self.control.is_empty() {
+        let bytes: u64 = self.sections().map(|section| section.sizes.log_bytes).sum();
+        let is_long = bytes >= PACKED_BYTES_MIN as u64;
+        let packs = packs && is_long && self.sections().any(Section::compresses);
+        let (record, start) = if self.used == 1 && self.control.is_empty() {
             let section = &mut self.sections[0];
             let start = HEADROOM_BYTES - section.header.len();
             section.buffer[start..HEADROOM_BYTES].copy_from_slice(&section.header);
-            self.frames
-                .prepare(&section.buffer, start..section.buffer.len());
+            (&section.buffer, start)
         } else {
             self.gathered.clear();
             self.gathered.resize(HEADROOM_BYTES, 0);
@@ -719,18 +729,26 @@ impl WriteSet {
                 self.gathered
                     .extend_from_slice(&section.buffer[HEADROOM_BYTES..]);
             }
-            self.frames
-                .prepare(&self.gathered, HEADROOM_BYTES..self.gathered.len());
+            (&self.gathered, HEADROOM_BYTES)
+        };
+        match packs {
+            true => self.frames.prepare_packed(record, start..record.len()),
+            false => self.frames.prepare(record, start..record.len()),
         }
-        self.count_framing();
+        self.count_log_bytes();
     }
 
-    /// Counts what surrounds the sections in the log with the first one.
-    fn count_framing(&mut self) {
+    /// Counts what the record takes in the log with its sections: with each its share, the rest with the first one.
+    fn count_log_bytes(&mut self) {
         let sections: u64 = self.sections().map(|section| section.sizes.log_bytes).sum();
-        let record: u64 = self.frames.sizes().sum();
+        let mut left = self.frames.bytes();
+        let share = (left as f64 / sections.max(1) as f64).min(1.0);
+        for section in &mut self.sections[..self.used] {
+            section.sizes.log_bytes = (section.sizes.log_bytes as f64 * share) as u64;
+            left = left.saturating_sub(section.sizes.log_bytes);
+        }
         if let Some(first) = self.sections.first_mut() {
-            first.sizes.log_bytes += record.saturating_sub(sections);
+            first.sizes.log_bytes += left;
         }
     }
 
@@ -748,7 +766,7 @@ impl WriteSet {
             [only] if self.control.is_empty() => &mut only.buffer,
             _ => &mut self.gathered,
         };
-        tail.append(buffer, &self.frames, sequence, durable)
+        tail.append(buffer, &mut self.frames, sequence, durable)
     }
 }
 

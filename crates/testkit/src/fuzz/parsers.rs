@@ -75,6 +75,7 @@ pub(super) const LOG_FRAMES: Target = Target {
         let mut framed = Vec::new();
         for payload in payloads.chunks(37) {
             let header = FrameHeader {
+                is_packed: false,
                 kind: FrameKind::Commit,
                 payload_bytes: payload.len() as u32,
                 sequence: SeqNo(framed.len() as u64 + 1),

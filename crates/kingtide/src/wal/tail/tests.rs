@@ -87,25 +87,24 @@ fn a_segment_is_never_used_again_while_it_is_needed() {
     }
 }
 
-/// Goal: at most two blanks are kept, the others are removed, and an idle log keeps one. Method: five lives end at once.
+/// Goal: few blanks are kept, the others are removed, and an idle log keeps one. Method: three lives more than are kept end
+/// at once.
 #[test]
 fn few_blanks_are_kept_and_an_idle_log_keeps_one() {
     let (_env, mut log) = Log::in_memory();
-    go_on_to(&mut log, 6);
+    let last = BLANKS_KEPT_MAX as u64 + 4;
+    go_on_to(&mut log, last);
     let (count, bytes) = log.tail.size();
-    assert_eq!(count, 6);
-    let removed = log.retire(from(SegmentId(6)));
-    assert_eq!(
-        removed,
-        ["000003.wal", "000004.wal", "000005.wal"],
-        "beyond the two kept"
-    );
-    assert_eq!(log.tail.size(), (3, bytes / 2));
+    assert_eq!(count as u64, last);
+    let removed = log.retire(from(SegmentId(last)));
+    let beyond = [last - 3, last - 2, last - 1].map(|slot| format!("{slot:06}.wal"));
+    assert_eq!(removed, beyond, "beyond those kept");
+    assert_eq!(log.tail.size(), (count - 3, bytes / last * (last - 3)));
     assert!(
-        log.retire(from(SegmentId(6))).is_empty(),
+        log.retire(from(SegmentId(last))).is_empty(),
         "again does nothing"
     );
-    assert_eq!(log.tail.shrink().len(), 1);
+    assert_eq!(log.tail.shrink().len(), BLANKS_KEPT_MAX - 1);
     assert!(log.tail.shrink().is_empty());
     assert_eq!(log.tail.size().0, 2);
 }
@@ -186,7 +185,7 @@ fn a_read_only_tail_takes_nothing() {
     assert!(!window.expect("never fails"), "there is nothing to map");
     assert_eq!((tail.segment(), tail.position()), (SegmentId(7), Lsn(99)));
     assert!(
-        tail.append(&mut [0; 64], &frames, SeqNo(1), Lsn(0))
+        tail.append(&mut [0; 64], &mut frames, SeqNo(1), Lsn(0))
             .is_err()
     );
 }
@@ -286,7 +285,7 @@ fn the_end_of_a_log_that_is_only_read_takes_nothing() {
     let mut frames = RecordFrames::default();
     frames.prepare(&buffer, 64..100);
     assert!(!tail.has_room(&frames));
-    let outcome = tail.append(&mut buffer, &frames, SeqNo(1), Lsn(0));
+    let outcome = tail.append(&mut buffer, &mut frames, SeqNo(1), Lsn(0));
     assert!(outcome.is_err(), "{outcome:?}");
     assert!(
         !tail

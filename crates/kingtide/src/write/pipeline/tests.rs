@@ -9,8 +9,8 @@ use kingtide_policy::ValueRoom;
 
 use super::*;
 use crate::{
-    ColumnFamily, Db, FamilyOptions, Options, SyncMode, family::testing, read::newer::Answering,
-    version::Version,
+    ColumnFamily, Compression, Db, FamilyOptions, Options, SyncMode, family::testing,
+    read::newer::Answering, version::Version,
 };
 
 const PATH: &str = "/db";
@@ -25,8 +25,10 @@ fn open(env: Arc<dyn kingtide_env::Env>) -> Db {
     Db::open(PATH, options).expect("the database opens")
 }
 
+/// A family whose values take in the log what they are long.
 fn family(db: &Db, name: &str, sync: SyncMode) -> ColumnFamily {
     let options = FamilyOptions {
+        compression: Compression::None,
         sync,
         disk_free_bytes_min: 0,
         ..FamilyOptions::default()
@@ -224,7 +226,11 @@ fn pipeline() -> (Pipeline, Arc<Family>) {
         memtables: MemtableSource::unbounded(),
         prepared: PreparedNames::default(),
     });
-    (pipeline, testing::family(1, testing::small("memcmp")))
+    let options = FamilyOptions {
+        compression: Compression::None,
+        ..testing::small("memcmp")
+    };
+    (pipeline, testing::family(1, options))
 }
 
 fn write_set(family: &Arc<Family>, key: &[u8], value: &[u8]) -> WriteSet {

@@ -67,7 +67,7 @@ fn range_deletes(family: &Arc<Family>, lower: &[u8], upper: &[u8]) -> WriteSet {
         expires_at: 0,
     };
     writes.push(family, &op).expect("short");
-    writes.prepare();
+    writes.prepare(false);
     writes
 }
 

@@ -227,7 +227,7 @@ fn the_record_holds_every_section() {
                 .push(family, &put(key.as_bytes(), b"value"))
                 .expect("short");
         }
-        writes.prepare();
+        writes.prepare(false);
         let runs: Vec<bool> = writes.sections().map(|s| s.run.is_some()).collect();
         assert_eq!(runs, vec![used == 1; used], "only large batches are sorted");
         let mut seen = Sections::default();
@@ -274,7 +274,7 @@ fn a_huge_set_gives_its_memory_back() {
             .push(family, &put(b"k", &vec![1; 6 << 20]))
             .expect("below the limit");
     }
-    writes.prepare();
+    writes.prepare(false);
     writes.clear();
     assert!(writes.gathered.capacity() <= RECYCLED_BYTES_MAX);
     assert!(
@@ -329,7 +329,7 @@ fn commits_are_counted_as_they_were_written() {
                 writes.push(family, &op).expect("short");
             }
         }
-        writes.prepare();
+        writes.prepare(false);
         // What surrounds the sections is counted with the first one.
         let mut framing = writes.frames().bytes() - used as u64 * SECTION_BYTES;
         for section in writes.sections() {
