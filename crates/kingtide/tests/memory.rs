@@ -243,7 +243,7 @@ fn transactions_share_a_limit() {
 }
 
 /// Goal: of a long value that is in a file of its own a transaction holds the key and no more than a pointer. Method: four
-/// of 1 MiB, with keys so long that they count.
+/// of 1 MiB, with keys so long that they count; and one more where a transaction has room for less than two short ones.
 #[test]
 fn long_values_do_not_count_in_their_transaction() {
     let long = Options {
@@ -269,6 +269,22 @@ fn long_values_do_not_count_in_their_transaction() {
         let found = db.get(&family, &vec![number; MIB / 2]).unwrap();
         assert!(found.unwrap() == value);
     }
+
+    let mut full = db.begin().unwrap();
+    let before = ["before an even one", "before an odd one"];
+    let mut number = 0_usize;
+    loop {
+        full.savepoint(before[number % 2]).unwrap();
+        let put = full.put(&family, &number.to_be_bytes(), &value[..900]);
+        if let Err(error) = put {
+            assert_eq!(error.kind(), ErrorKind::MemoryLimit);
+            break;
+        }
+        number += 1;
+    }
+    full.rollback_to(before[(number - 1) % 2]).unwrap();
+    full.put(&family, b"long", &value).unwrap();
+    full.rollback().unwrap();
     db.close().unwrap();
 }
 
