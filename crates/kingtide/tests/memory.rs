@@ -242,6 +242,52 @@ fn transactions_share_a_limit() {
     db.close().unwrap();
 }
 
+/// Goal: of a long value that is in a file of its own a transaction holds the key and no more than a pointer. Method: four
+/// of 1 MiB, with keys so long that they count; and one more where a transaction has room for less than two short ones.
+#[test]
+fn long_values_do_not_count_in_their_transaction() {
+    let long = Options {
+        spill_bytes_min: 1000,
+        ..options(16 * MIB)
+    };
+    let db = Db::open("/db", long).unwrap();
+    let family = FamilyOptions {
+        value_threshold_bytes: 100,
+        ..settings()
+    };
+    let family = db.create_family("f", family).unwrap();
+    let mut transaction = db.begin().unwrap();
+    let value = Random::new(1).bytes(MIB);
+    for number in 0..4_u8 {
+        let key = vec![number; MIB / 2];
+        transaction.put(&family, &key, &value).unwrap();
+    }
+    let held = db.stats().unwrap().memory.transaction_bytes as usize;
+    assert!((2 * MIB..3 * MIB).contains(&held), "{held}");
+    transaction.commit().unwrap();
+    for number in 0..4_u8 {
+        let found = db.get(&family, &vec![number; MIB / 2]).unwrap();
+        assert!(found.unwrap() == value);
+    }
+
+    let mut full = db.begin().unwrap();
+    let before = ["before an even one", "before an odd one"];
+    let mut number = 0_usize;
+    loop {
+        full.savepoint(before[number % 2]).unwrap();
+        let put = full.put(&family, &number.to_be_bytes(), &value[..900]);
+        if let Err(error) = put {
+            assert_eq!(error.kind(), ErrorKind::MemoryLimit);
+            break;
+        }
+        number += 1;
+    }
+    full.rollback_to(before[(number - 1) % 2]).unwrap();
+    full.put(&family, b"long", &value).unwrap();
+    full.rollback().unwrap();
+    db.close().unwrap();
+}
+
 /// Goal: what an opening holds falls back to what an idle one needs: accounts do not drift. Method: three rounds of writes,
 /// reads, iterators, flushes and a compaction; after each, the accounts of what has ended are empty.
 #[test]

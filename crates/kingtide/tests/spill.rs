@@ -509,7 +509,21 @@ impl Read for Failing {
     }
 }
 
-/// Goal: streams of every length come back, in families with and without a value log; one that fails leaves nothing.
+/// A source whose every second call is interrupted by a signal.
+struct Interrupted<'a>(&'a [u8], bool);
+
+impl Read for Interrupted<'_> {
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        self.1 = !self.1;
+        match self.1 {
+            true => Err(io::ErrorKind::Interrupted.into()),
+            false => self.0.read(target),
+        }
+    }
+}
+
+/// Goal: streams of every length come back, in families with and without a value log; one that fails leaves nothing, and one
+/// that is interrupted goes on.
 #[test]
 fn values_are_put_from_sources() {
     let env = MemoryEnv::new(9);
@@ -536,6 +550,10 @@ fn values_are_put_from_sources() {
             let put = db.put_from(family, b"k", &mut value.as_slice()).unwrap();
             assert_eq!(put, length as u64);
             assert_reads(&db, family, b"k", Some(&value));
+            let mut source = Interrupted(&value, false);
+            let put = db.put_from(family, b"again", &mut source).unwrap();
+            assert_eq!(put, length as u64);
+            assert_reads(&db, family, b"again", Some(&value));
         }
     }
     db.flush(&family).unwrap();

@@ -130,7 +130,8 @@ impl Pipeline {
         of_families.reduce(f64::min)
     }
 
-    fn standing(&self, family: &Family, memory: f64) -> Standing {
+    /// What decides how fast writers to `family` are let in, with this share of memory in use.
+    pub(super) fn standing(&self, family: &Family, memory: f64) -> Standing {
         let current = family.load();
         let memtable_bytes = self.memtable_bytes(family);
         let waits = |sealed: &Arc<Memory>| {

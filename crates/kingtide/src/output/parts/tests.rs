@@ -337,3 +337,52 @@ fn a_pass_gives_way_again_after_some_checkpoints() {
         assert_eq!(pacer.until_next.get(), left);
     }
 }
+
+/// Goal: there is more than one part for each thread, or the last thread to end keeps the others waiting.
+#[test]
+fn there_are_two_parts_for_each_thread() {
+    for (threads, parts) in [(1, 1), (2, 4), (3, 6)] {
+        let (db, _) = open(Arc::new(MemoryEnv::new(1)), threads, 0);
+        assert_eq!(parts_max(db.inside().0, Urgency::Flush), parts);
+    }
+}
+
+/// Goal: a large commit is flushed in parts too, though it is a single run. Method: with one sample of it there is nowhere
+/// to cut.
+#[test]
+fn a_flush_of_one_large_commit_is_cut() {
+    let (db, family) = open(Arc::new(MemoryEnv::new(1)), 3, 0);
+    let mut transaction = db.begin().expect("open");
+    for number in 0..KEYS {
+        let put = transaction.put(&family, &key(number), &[1; 60]);
+        put.expect("healthy");
+    }
+    transaction.commit().expect("healthy");
+    db.flush(&family).expect("healthy");
+    assert_eq!(tree(&family).len(), 6);
+}
+
+/// Goal: once a part has failed nobody takes another. Method: a part ends without an outcome, as when its thread panics.
+#[test]
+fn a_failed_part_is_the_last_one_taken() {
+    let (db, family) = open(Arc::new(MemoryEnv::new(1)), 1, 0);
+    let engine = db.inside().0;
+    let parts = Parts::new(Pass {
+        files: Arc::clone(&engine.files),
+        family: Arc::clone(&family.family),
+        urgency: Urgency::Deep,
+        table_bytes_max: u64::MAX,
+        table_ends: Cuts::default(),
+        filter: crate::flush::version_filter(engine, &family.family.order, true),
+        sources: Box::new(|_| unreachable!("no part is written")),
+        cuts: vec![key(1), key(2)],
+        expected: Expected::AtMost(0),
+    });
+    let first = parts.take().expect("there are three");
+    assert!(parts.has_work());
+    drop(first);
+    assert!(!parts.has_work() && parts.take().is_none());
+    let outcome = parts.put_together(&engine.files, Expected::AtMost(0));
+    let error = outcome.err().expect("it failed");
+    assert_eq!(error.kind(), ErrorKind::ReopenRequired);
+}

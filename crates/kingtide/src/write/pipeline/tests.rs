@@ -271,6 +271,81 @@ fn a_commit_that_nobody_came_before_looks_nothing_up() {
     assert_eq!(kind(commit(b"key")), Some(ErrorKind::Conflict));
 }
 
+/// Goal: a memtable that waits for its flush counts by what of it is not written yet, beside the active one. Method: its
+/// entries are told as written, half of them and then all.
+#[test]
+fn what_waits_counts_by_what_is_left_to_write() {
+    let (pipeline, family) = pipeline();
+    while family.load().sealed.is_empty() {
+        let mut writes = write_set(&family, b"key", &[1; 1000]);
+        pipeline
+            .commit(&mut writes, Durability::Kernel, None)
+            .expect("there is room");
+    }
+    let current = family.load_full();
+    let sealed = &current.sealed[0].table;
+    let backlog = || {
+        let standing = pipeline.standing(&family, 0.0);
+        assert_eq!(standing.room, 11.0, "ten may wait beside the active one");
+        standing.backlog.expect("one waits") - current.active.table.fill()
+    };
+    let whole = backlog();
+    assert!((0.9..1.1).contains(&whole), "{whole} memtables");
+    let half = sealed.entries() / 2;
+    sealed.note_passed(half);
+    let some = backlog();
+    assert!((0.5..0.6).contains(&(some / whole)), "{some} of {whole}");
+    sealed.note_passed(sealed.entries() - half);
+    let least = backlog();
+    assert!(
+        (0.05..0.15).contains(&(least / whole)),
+        "{least} of {whole}"
+    );
+}
+
+/// Goal: a memtable of many runs is told of, by the commits that add them and not by the small ones in between.
+#[test]
+fn many_runs_are_told_of() {
+    #[derive(Default)]
+    struct Told(AtomicU64);
+    impl Attention for Told {
+        fn sealed(&self, _: &Arc<Family>) {}
+        fn many_runs(&self, _: &Arc<Family>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let (pipeline, _) = pipeline();
+    let told = Arc::new(Told::default());
+    pipeline.set_attention(Arc::clone(&told) as _);
+    let options = FamilyOptions {
+        write_buffer_bytes: 4 << 20,
+        ..testing::small("memcmp")
+    };
+    let family = testing::family(2, options);
+    let commit = |count: usize| {
+        let mut writes = WriteSet::default();
+        for number in 0..count {
+            let op = Op {
+                kind: EntryKind::Put,
+                key: &number.to_be_bytes(),
+                value: b"v",
+                expires_at: 0,
+            };
+            writes.push(&family, &op).expect("short");
+        }
+        let commit = pipeline.commit(&mut writes, Durability::Kernel, None);
+        let sequence = commit.expect("there is room");
+        assert!(sequence.0 < RUN_CHECK_PERIOD, "every so often all look");
+        told.0.load(Ordering::Relaxed)
+    };
+    for _ in 1..RUNS_MAX {
+        assert_eq!(commit(limits::RUN_ENTRIES_MIN), 0, "not many yet");
+    }
+    assert_eq!(commit(limits::RUN_ENTRIES_MIN), 1);
+    assert_eq!(commit(1), 1, "adds no run");
+    assert_eq!(commit(limits::RUN_ENTRIES_MIN), 2);
+}
+
 /// Goal: value files that take more than they may hold writers back, and only as long as somebody sees to them. Method: the
 /// room is told, and taken back.
 #[test]
