@@ -29,7 +29,7 @@ struct Suite {
 }
 
 /// All tests of the crates that hold unsafe code; that of the C interface is watched by `capi-check`.
-const ADDRESS: &[Suite] = &[Suite {
+const UNSAFE: Suite = Suite {
     tests: &[
         "-p",
         "kingtide-collections",
@@ -39,21 +39,13 @@ const ADDRESS: &[Suite] = &[Suite {
         "--tests",
     ],
     filters: &[],
-}];
+};
+
+const ADDRESS: &[Suite] = &[UNSAFE];
 
 /// What threads share, and the whole engine: the structures, the system, then all tests of the engine itself.
 const THREAD: &[Suite] = &[
-    Suite {
-        tests: &[
-            "-p",
-            "kingtide-collections",
-            "-p",
-            "kingtide-env",
-            "--lib",
-            "--tests",
-        ],
-        filters: &[],
-    },
+    UNSAFE,
     Suite {
         tests: &["-p", "kingtide", "--lib", "--tests"],
         filters: &[],

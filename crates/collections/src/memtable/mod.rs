@@ -280,24 +280,24 @@ impl Memtable {
     /// what is inserted later they may or may not see.
     #[must_use]
     pub fn cursors(self: &Arc<Self>) -> Vec<Box<dyn Cursor>> {
-        let mut cursors = Vec::new();
-        self.sources.for_each(|source| {
-            if !source.is_empty() {
-                cursors.push(cursor::open(Arc::clone(self), source));
-            }
-        });
-        cursors.reverse();
-        cursors
+        self.cursors_by(cursor::open)
     }
 
     /// As [`Memtable::cursors`], for one who walks through all of them in order, such as a flush. What is in skip lists is
     /// put into arrays first, list by list: beside the walk through many other lists every step in one would wait for memory.
     #[must_use]
     pub fn pass_cursors(self: &Arc<Self>) -> Vec<Box<dyn Cursor>> {
+        self.cursors_by(cursor::open_for_pass)
+    }
+
+    fn cursors_by(
+        self: &Arc<Self>,
+        open: impl Fn(Arc<Self>, &Source) -> Box<dyn Cursor>,
+    ) -> Vec<Box<dyn Cursor>> {
         let mut cursors = Vec::new();
         self.sources.for_each(|source| {
             if !source.is_empty() {
-                cursors.push(cursor::open_for_pass(Arc::clone(self), source));
+                cursors.push(open(Arc::clone(self), source));
             }
         });
         cursors.reverse();
