@@ -34,6 +34,8 @@ use std::{fmt, ptr::NonNull, sync::Arc};
 use kingtide_base::{EntryKind, SeqNo};
 use kingtide_env::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::{budget::MemoryBudget, pages::PageSize};
+
 use pool::ArenaMemory;
 pub use pool::ArenaPool;
 
@@ -173,13 +175,26 @@ impl Arena {
     /// When `bytes` exceeds 32 GiB less one unit.
     #[must_use]
     pub fn new(pool: &Arc<ArenaPool>, bytes: usize) -> (Arc<Self>, ArenaWriter) {
+        Self::in_pages(pool, bytes, PageSize::Small)
+    }
+
+    /// As [`Arena::new`], in pages of `size` unless the pool has other ones of that capacity.
+    ///
+    /// # Panics
+    /// As [`Arena::new`].
+    #[must_use]
+    pub fn in_pages(
+        pool: &Arc<ArenaPool>,
+        bytes: usize,
+        size: PageSize,
+    ) -> (Arc<Self>, ArenaWriter) {
         // One unit more: offset 0 means "none", so the first one stays empty.
         let capacity_bytes = bytes.saturating_add(2 * UNIT_BYTES - 1) & !(UNIT_BYTES - 1);
         assert!(
             capacity_bytes <= CAPACITY_BYTES_MAX,
             "an arena has at most 32 GiB"
         );
-        let memory = pool.take(capacity_bytes.max(2 * UNIT_BYTES));
+        let memory = pool.take(capacity_bytes.max(2 * UNIT_BYTES), size);
         let base = memory.base();
         // SAFETY: the memory has at least two units and nobody else knows it yet.
         unsafe { base.as_ptr().write_bytes(0, UNIT_BYTES) };
@@ -202,6 +217,11 @@ impl Arena {
         (arena, writer)
     }
 
+    /// Where the memory counts.
+    pub(crate) fn budget(&self) -> &Arc<MemoryBudget> {
+        self.pool.budget()
+    }
+
     /// Bytes of entries that the arena can hold in all.
     #[must_use]
     pub fn capacity_bytes(&self) -> usize {
@@ -219,9 +239,19 @@ impl Arena {
     #[must_use]
     pub fn touched_bytes(&self) -> usize {
         // Relaxed: a number for accounting.
-        self.published
-            .load(Ordering::Relaxed)
-            .max(self.recycled_bytes)
+        let published = self.published.load(Ordering::Relaxed);
+        let touched = match &self.memory {
+            Some(memory) => memory.pages.touched_bytes(published),
+            None => published,
+        };
+        touched.max(self.recycled_bytes)
+    }
+
+    /// True when the memory is in huge pages, as far as the system has them.
+    #[must_use]
+    pub fn is_huge(&self) -> bool {
+        let memory = self.memory.as_ref();
+        memory.is_some_and(|memory| memory.pages.is_huge())
     }
 
     /// Where the entry after all that are published so far will begin.
@@ -342,8 +372,9 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
+        let touched_bytes = self.touched_bytes();
         if let Some(mut memory) = self.memory.take() {
-            memory.touched_bytes = self.touched_bytes();
+            memory.touched_bytes = touched_bytes;
             self.pool.give(memory);
         }
     }

@@ -13,7 +13,10 @@ use std::cmp::Ordering as KeyOrdering;
 use kingtide_base::KeyOrder;
 use kingtide_env::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::arena::{Arena, EntryOffset};
+use crate::{
+    arena::{Arena, EntryOffset},
+    pages::PageSize,
+};
 
 /// The fewest slots of a table.
 const SLOTS_MIN: usize = 16;
@@ -41,10 +44,18 @@ impl HashIndex {
     /// An empty table for at least `keys_max` different keys. The memory is touched as slots are used.
     #[must_use]
     pub fn new(keys_max: usize) -> Self {
+        Self::in_pages(keys_max, PageSize::Small)
+    }
+
+    /// As [`HashIndex::new`], in pages of `size`. With [`PageSize::Huge`], for an index that will be filled, all the memory is
+    /// touched at once, whatever pages the system gives: the places of slots are random, so that those of few keys would
+    /// touch all of it anyway, each page first by a read and then by a write.
+    #[must_use]
+    pub fn in_pages(keys_max: usize, size: PageSize) -> Self {
         let wanted = keys_max.saturating_add(keys_max / 7).saturating_add(1);
         let slots = wanted.clamp(SLOTS_MIN, SLOTS_MAX).next_power_of_two();
         Self {
-            slots: Slots::empty(slots),
+            slots: Slots::empty(slots, size),
             used: AtomicUsize::new(0),
         }
     }
@@ -58,11 +69,14 @@ impl HashIndex {
         limit.saturating_sub(self.used.load(Ordering::Relaxed))
     }
 
-    /// Bytes of memory that slots in use may have touched: a page for each, at most all.
+    /// Bytes of memory that slots in use may have touched: a page for each, at most all. All, if it was touched at once.
     #[must_use]
     pub fn touched_bytes(&self) -> usize {
-        let pages = self.used_keys().saturating_mul(PAGE_BYTES);
-        pages.min(size_of_val(&*self.slots))
+        let all = size_of_val(&*self.slots);
+        if self.slots.is_touched {
+            return all;
+        }
+        self.used_keys().saturating_mul(PAGE_BYTES).min(all)
     }
 
     /// Different keys inserted so far.
@@ -203,15 +217,24 @@ pub fn prefetch_bytes(bytes: &[u8]) {
 struct Slots {
     pages: crate::pages::Pages,
     count: usize,
+    /// True when all the memory was touched at once.
+    is_touched: bool,
 }
 
 #[cfg(not(loom))]
 impl Slots {
     /// So many empty slots, at least one.
-    fn empty(count: usize) -> Self {
+    fn empty(count: usize, size: PageSize) -> Self {
+        let bytes = count * size_of::<AtomicU64>();
+        let is_touched = size == PageSize::Huge;
+        let pages = match is_touched {
+            true => crate::pages::Pages::touched(bytes, size),
+            false => crate::pages::Pages::zeroed(bytes, size),
+        };
         Self {
-            pages: crate::pages::Pages::zeroed(count * size_of::<AtomicU64>()),
+            pages,
             count,
+            is_touched,
         }
     }
 }
@@ -230,12 +253,18 @@ impl std::ops::Deref for Slots {
 }
 
 #[cfg(loom)]
-struct Slots(Box<[AtomicU64]>);
+struct Slots {
+    slots: Box<[AtomicU64]>,
+    is_touched: bool,
+}
 
 #[cfg(loom)]
 impl Slots {
-    fn empty(count: usize) -> Self {
-        Self((0..count).map(|_| AtomicU64::new(0)).collect())
+    fn empty(count: usize, size: PageSize) -> Self {
+        Self {
+            slots: (0..count).map(|_| AtomicU64::new(0)).collect(),
+            is_touched: size == PageSize::Huge,
+        }
     }
 }
 
@@ -244,7 +273,7 @@ impl std::ops::Deref for Slots {
     type Target = [AtomicU64];
 
     fn deref(&self) -> &[AtomicU64] {
-        &self.0
+        &self.slots
     }
 }
 

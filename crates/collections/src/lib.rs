@@ -12,6 +12,7 @@
 //! | [`lz4_prefix`] | the beginning of a compressed column |
 //! | [`MemoryBudget`], [`Account`], [`Charge`] | who holds how much memory |
 //! | [`BlockCache`], [`BlockPlaces`] | decoded blocks, within a hard byte limit |
+//! | [`PageSize`] | whether memory comes in huge pages |
 //! | [`MergeCursor`] | many cursors walked as one |
 
 mod arena;
@@ -37,5 +38,6 @@ pub use hash_index::{HashIndex, Probe, prefetch_bytes};
 pub use lz4_prefix::lz4_prefix;
 pub use memtable::{Full, Memtable, MemtableEntry, MemtableOp};
 pub use merge::MergeCursor;
+pub use pages::PageSize;
 pub use skip_list::SkipList;
 pub use sorted_run::{PreparedRun, RunSource, SortedRun};

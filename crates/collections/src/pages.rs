@@ -6,6 +6,12 @@
 //!
 //! Memory from [`Pages`] is zeroed, and takes up nothing until it is touched. Small blocks, and those of systems other
 //! than Unix, come from the allocator.
+//!
+//! A block that will be filled for sure may ask for *huge* pages: the system then hands out 2 MiB at a time instead of
+//! 4 KiB, which takes one interruption of the program instead of 512, and less of the processor's memory for addresses.
+//! What is touched counts in these steps, as [`Pages::touched_bytes`] says. It is advice: where the system has no huge
+//! page to give, small ones come, and the count is too high by less than one huge page for a block that is filled in
+//! order. Only Linux is asked, and only for blocks of 4 MiB and more.
 
 use std::{
     alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error},
@@ -16,12 +22,32 @@ use std::{
 const MAPPED_BYTES_MIN: usize = 512 << 10;
 /// Alignment of all blocks: a cache line.
 const ALIGNMENT: usize = 64;
+/// Bytes of a huge page; blocks that have some begin at multiples of it.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// Smaller blocks get no huge pages: the one that is in use counts as a whole, and is to be a small part.
+const HUGE_BLOCK_BYTES_MIN: usize = 2 * HUGE_PAGE_BYTES;
+/// Bytes of a small page, as a rule. Where they are larger, [`Pages::touched`] touches them more than once.
+#[cfg(not(loom))]
+const SMALL_PAGE_BYTES: usize = 4096;
+/// Mappings are as long as multiples of this, which are multiples of the page size on every machine.
+const MAPPING_STEP_BYTES: usize = 64 << 10;
+
+/// The pages that a block asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageSize {
+    /// For memory of which nobody knows how much will be used.
+    Small,
+    /// For memory that will be filled: huge ones, if there are any and the block is large enough.
+    Huge,
+}
 
 /// A block of zeroed memory; owns it.
 #[derive(Debug)]
 pub(crate) struct Pages {
     base: NonNull<u8>,
     layout: Layout,
+    /// Bytes from the first on that are in huge pages, as far as the system has them.
+    huge_bytes: usize,
 }
 
 // SAFETY: the memory is owned by this value alone and is not tied to a thread.
@@ -31,19 +57,45 @@ unsafe impl Sync for Pages {}
 
 impl Pages {
     /// A block of so many bytes, more than 0 and at most 64 GiB, all zeros, aligned to a cache line.
-    pub(crate) fn zeroed(bytes: usize) -> Self {
+    pub(crate) fn zeroed(bytes: usize, size: PageSize) -> Self {
         assert!(bytes > 0);
         let layout = Layout::from_size_align(bytes, ALIGNMENT)
             .expect("at most 64 GiB with a small alignment is a layout");
+        let is_huge = size == PageSize::Huge && bytes >= HUGE_BLOCK_BYTES_MIN;
         let base = match is_mapped(layout) {
-            true => map(bytes),
+            true if is_huge => map_aligned(mapped_bytes(bytes), HUGE_PAGE_BYTES),
+            true => map(mapped_bytes(bytes)),
             // SAFETY: the layout's size is not 0, by the assertion.
             false => NonNull::new(unsafe { alloc_zeroed(layout) }),
         };
-        match base {
-            Some(base) => Self { base, layout },
-            None => handle_alloc_error(layout),
+        let Some(base) = base else {
+            handle_alloc_error(layout)
+        };
+        // Whole pages only: what follows the block is somebody else's.
+        let whole_bytes = bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+        let huge_bytes = match is_huge && is_mapped(layout) && advise_huge(base, whole_bytes) {
+            true => whole_bytes,
+            false => 0,
+        };
+        Self {
+            base,
+            layout,
+            huge_bytes,
         }
+    }
+
+    /// As [`Pages::zeroed`], with all pages touched already. The first touch of a page is a write then: one that is read
+    /// first has to be exchanged at the first write, which interrupts other threads too.
+    #[cfg(not(loom))]
+    pub(crate) fn touched(bytes: usize, size: PageSize) -> Self {
+        let pages = Self::zeroed(bytes, size);
+        for at in (0..bytes).step_by(SMALL_PAGE_BYTES) {
+            // SAFETY: the byte is inside the block.
+            let byte = unsafe { pages.base.as_ptr().add(at) };
+            // SAFETY: as above, nobody else knows the block, and it is all zeros. Volatile, or this would be left out.
+            unsafe { byte.write_volatile(0) };
+        }
+        pages
     }
 
     /// The first byte.
@@ -56,17 +108,36 @@ impl Pages {
     pub(crate) fn bytes(&self) -> usize {
         self.layout.size()
     }
+
+    /// True when part of the block is in huge pages, as far as the system has them.
+    pub(crate) fn is_huge(&self) -> bool {
+        self.huge_bytes > 0
+    }
+
+    /// Bytes that the block takes up once its first `bytes` are touched.
+    #[inline]
+    pub(crate) fn touched_bytes(&self, bytes: usize) -> usize {
+        match bytes < self.huge_bytes {
+            true => bytes.next_multiple_of(HUGE_PAGE_BYTES),
+            false => bytes,
+        }
+    }
 }
 
 impl Drop for Pages {
     fn drop(&mut self) {
         if is_mapped(self.layout) {
-            unmap(self.base, self.layout.size());
+            unmap(self.base, mapped_bytes(self.layout.size()));
         } else {
             // SAFETY: `base` was allocated with `layout` in `zeroed` and is given back once, here.
             unsafe { dealloc(self.base.as_ptr(), self.layout) }
         }
     }
+}
+
+/// Bytes of the mapping for a block.
+const fn mapped_bytes(bytes: usize) -> usize {
+    bytes.next_multiple_of(MAPPING_STEP_BYTES)
 }
 
 /// Where a block of this layout comes from, and goes back to.
@@ -86,9 +157,40 @@ fn map(bytes: usize) -> Option<NonNull<u8>> {
     NonNull::new(address.cast())
 }
 
+/// As [`map`], at a multiple of `alignment`; both numbers are multiples of the page size.
+#[cfg(all(unix, not(miri)))]
+fn map_aligned(bytes: usize, alignment: usize) -> Option<NonNull<u8>> {
+    let wide = map(bytes + alignment)?;
+    let before = wide.align_offset(alignment);
+    // SAFETY: an aligned address with `bytes` behind it lies inside the mapping, which is longer by one alignment.
+    let base = unsafe { wide.add(before) };
+    if before > 0 {
+        unmap(wide, before);
+    }
+    // SAFETY: as above; the mapping ends `alignment - before` bytes behind it.
+    let end = unsafe { base.add(bytes) };
+    if before < alignment {
+        unmap(end, alignment - before);
+    }
+    Some(base)
+}
+
+/// Asks for huge pages in a part of a mapping; false when the system knows none.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn advise_huge(base: NonNull<u8>, bytes: usize) -> bool {
+    // SAFETY: the range is part of a mapping that the caller owns, and the advice changes no byte of it.
+    unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) == 0 }
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn advise_huge(_base: NonNull<u8>, _bytes: usize) -> bool {
+    false
+}
+
 #[cfg(all(unix, not(miri)))]
 fn unmap(base: NonNull<u8>, bytes: usize) {
-    // SAFETY: the mapping was made by `map` with this length, and its owner is being dropped.
+    // SAFETY: whole pages of a mapping that `map` made, which nobody uses any more: those of an owner that is being
+    // dropped, or what is too much for an alignment.
     let outcome = unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
     // It fails only for arguments that are no mapping.
     debug_assert_eq!(outcome, 0);
@@ -96,6 +198,11 @@ fn unmap(base: NonNull<u8>, bytes: usize) {
 
 #[cfg(not(all(unix, not(miri))))]
 fn map(_bytes: usize) -> Option<NonNull<u8>> {
+    None
+}
+
+#[cfg(not(all(unix, not(miri))))]
+fn map_aligned(_bytes: usize, _alignment: usize) -> Option<NonNull<u8>> {
     None
 }
 
@@ -113,8 +220,12 @@ mod tests {
         let all = [1, 4096, MAPPED_BYTES_MIN - 1, MAPPED_BYTES_MIN, 3 << 20];
         // Miri goes through blocks byte by byte, and maps none.
         let all = &all[..if cfg!(miri) { 2 } else { all.len() }];
-        for &bytes in all {
-            let pages = Pages::zeroed(bytes);
+        let ways = [Pages::zeroed, Pages::touched];
+        for (make, bytes) in ways
+            .into_iter()
+            .flat_map(|make| all.iter().map(move |n| (make, *n)))
+        {
+            let pages = make(bytes, PageSize::Small);
             assert_eq!(pages.bytes(), bytes);
             assert_eq!(pages.base().as_ptr() as usize % ALIGNMENT, 0);
             // SAFETY: the block has so many initialised bytes and nobody else knows it.
@@ -122,6 +233,62 @@ mod tests {
             assert!(all.iter().all(|byte| *byte == 0));
             all.fill(7);
             assert_eq!(all[bytes - 1], 7);
+        }
+    }
+
+    /// Goal: blocks in huge pages are aligned, zeroed and whole too, before and after they are touched, and their neighbours
+    /// are not harmed. Method: several at once, of sizes around whole pages, each filled with a number of its own.
+    #[test]
+    #[cfg(all(unix, not(miri)))]
+    fn blocks_in_huge_pages_are_zeroed_and_whole() {
+        let sizes = [
+            HUGE_BLOCK_BYTES_MIN,
+            HUGE_BLOCK_BYTES_MIN + 1,
+            3 * HUGE_PAGE_BYTES - 1,
+            5 * HUGE_PAGE_BYTES + 16,
+        ];
+        let mut blocks: Vec<_> = [Pages::zeroed, Pages::touched]
+            .into_iter()
+            .flat_map(|make| sizes.map(|bytes| (make(bytes, PageSize::Huge), bytes)))
+            .collect();
+        for (number, (pages, bytes)) in blocks.iter_mut().enumerate() {
+            let bytes = *bytes;
+            assert_eq!(pages.bytes(), bytes);
+            assert_eq!(pages.base().as_ptr() as usize % HUGE_PAGE_BYTES, 0);
+            // SAFETY: the block has so many initialised bytes and nobody else knows it.
+            let all = unsafe { std::slice::from_raw_parts_mut(pages.base().as_ptr(), bytes) };
+            assert!(all.iter().all(|byte| *byte == 0));
+            all.fill(number as u8 + 1);
+        }
+        for (number, (pages, _)) in blocks.iter().enumerate() {
+            // SAFETY: as above.
+            let all = unsafe { std::slice::from_raw_parts(pages.base().as_ptr(), pages.bytes()) };
+            assert!(all.iter().all(|byte| *byte == number as u8 + 1));
+        }
+    }
+
+    /// Goal: what is touched counts in huge pages where the block has them, and byte by byte elsewhere. Method: the borders
+    /// of a block of two and a half huge pages, of a small one, and of one that asked for small pages.
+    #[test]
+    fn touched_bytes_count_in_pages() {
+        let bytes = 2 * HUGE_PAGE_BYTES + HUGE_PAGE_BYTES / 2;
+        let small = Pages::zeroed(bytes, PageSize::Small);
+        let few = Pages::zeroed(HUGE_BLOCK_BYTES_MIN - 1, PageSize::Huge);
+        for pages in [&small, &few] {
+            assert!(!pages.is_huge());
+            assert_eq!(pages.touched_bytes(5), 5);
+        }
+        let huge = Pages::zeroed(bytes, PageSize::Huge);
+        if !huge.is_huge() {
+            // The system knows no huge pages.
+            assert_eq!(huge.touched_bytes(5), 5);
+            return;
+        }
+        let counted = [0, 1, HUGE_PAGE_BYTES, HUGE_PAGE_BYTES + 1].map(|n| huge.touched_bytes(n));
+        let pages = [0, 1, 1, 2].map(|n| n * HUGE_PAGE_BYTES);
+        assert_eq!(counted, pages);
+        for bytes in [2 * HUGE_PAGE_BYTES, 2 * HUGE_PAGE_BYTES + 1, bytes] {
+            assert_eq!(huge.touched_bytes(bytes), bytes);
         }
     }
 }

@@ -9,21 +9,21 @@ use kingtide_env::sync::Mutex;
 
 use crate::{
     budget::{Account, MemoryBudget},
-    pages::Pages,
+    pages::{PageSize, Pages},
 };
 
 /// A block of memory; owns it.
 pub(super) struct ArenaMemory {
-    pages: Pages,
+    pub(super) pages: Pages,
     /// Bytes from the first on whose pages may have been touched.
     pub(super) touched_bytes: usize,
 }
 
 impl ArenaMemory {
     /// A block of so many bytes, more than 0 and at most 32 GiB.
-    fn new(capacity_bytes: usize) -> Self {
+    fn new(capacity_bytes: usize, size: PageSize) -> Self {
         Self {
-            pages: Pages::zeroed(capacity_bytes),
+            pages: Pages::zeroed(capacity_bytes, size),
             touched_bytes: 0,
         }
     }
@@ -91,8 +91,8 @@ impl ArenaPool {
         }
     }
 
-    /// A block of so many bytes, from the free ones or from the allocator.
-    pub(super) fn take(&self, capacity_bytes: usize) -> ArenaMemory {
+    /// A block of so many bytes: one of the free ones, whatever its pages, or one from the system with pages of `size`.
+    pub(super) fn take(&self, capacity_bytes: usize, size: PageSize) -> ArenaMemory {
         let mut free = self.free.lock();
         let index = free
             .iter()
@@ -106,7 +106,7 @@ impl ArenaPool {
             }
             None => {
                 drop(free);
-                ArenaMemory::new(capacity_bytes)
+                ArenaMemory::new(capacity_bytes, size)
             }
         }
     }

@@ -7,6 +7,11 @@ use super::{Arena, ArenaPool, EntryOffset, NewEntry, entry_bytes};
 
 #[cfg(not(loom))]
 use crate::testing::Random;
+#[cfg(not(any(loom, miri)))]
+use crate::{
+    budget::{Account, MemoryBudget},
+    pages::PageSize,
+};
 
 const KINDS: [EntryKind; 3] = [EntryKind::Put, EntryKind::Delete, EntryKind::SingleDelete];
 
@@ -179,6 +184,46 @@ fn the_pool_keeps_memory_of_each_size_up_to_its_limit() {
     assert_eq!(pool.free_bytes(), 2 * 1000 + 512);
     pool.clear();
     assert_eq!(pool.free_bytes(), 0);
+}
+
+/// Goal: an arena in huge pages counts those that it touched; the memory keeps its pages in the pool, and what was touched.
+/// Method: entries of 1 MiB, and an arena that takes over the memory, though it asks for small pages.
+#[cfg(not(any(loom, miri)))]
+#[test]
+fn huge_pages_count_as_a_whole() {
+    const MIB: usize = 1 << 20;
+    let budget = MemoryBudget::new(1 << 30);
+    let pool = ArenaPool::with_budget(1, Arc::clone(&budget));
+    let (arena, mut writer) = Arena::in_pages(&pool, 9 * MIB, PageSize::Huge);
+    if !arena.is_huge() {
+        // The system knows no huge pages.
+        assert_eq!(arena.touched_bytes(), 8);
+        return;
+    }
+    let value = vec![1; MIB - 64];
+    let mut touched = vec![arena.touched_bytes()];
+    for number in 1..=9_u64 {
+        let entry = NewEntry {
+            sequence: SeqNo(number),
+            previous: EntryOffset::NONE,
+            kind: EntryKind::Put,
+            expires_at: 0,
+            key: &number.to_be_bytes(),
+            value: &value,
+        };
+        assert!(writer.append(&entry).is_some());
+        touched.push(arena.touched_bytes());
+    }
+    // What is behind the last whole page is in small ones.
+    let behind = 9 * (MIB - 32) + 8;
+    let wanted = [2, 2, 2, 4, 4, 6, 6, 8, 8].map(|mib| mib * MIB);
+    assert_eq!(touched, [&wanted[..], &[behind]].concat());
+    drop((arena, writer));
+    assert_eq!(budget.of(Account::Kept), behind);
+    let (again, _writer) = Arena::new(&pool, 9 * MIB);
+    assert!(again.is_huge());
+    assert_eq!(again.touched_bytes(), behind);
+    assert_eq!(budget.used(), 0);
 }
 
 /// Goal: readers see whole entries only. Method: a reader checks every entry it can reach while a writer appends.

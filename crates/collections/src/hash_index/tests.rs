@@ -2,6 +2,8 @@ use kingtide_base::{EntryKind, KeyOrder, SeqNo};
 
 use super::HashIndex;
 use crate::arena::{Arena, ArenaPool, ArenaWriter, EntryOffset, NewEntry};
+#[cfg(not(any(loom, miri)))]
+use crate::pages::PageSize;
 
 fn append(writer: &mut ArenaWriter, key: &[u8], previous: EntryOffset) -> EntryOffset {
     writer
@@ -14,6 +16,20 @@ fn append(writer: &mut ArenaWriter, key: &[u8], previous: EntryOffset) -> EntryO
             value: &[],
         })
         .expect("the arena is large enough")
+}
+
+/// Goal: the memory of an index counts as its slots are used, or as a whole if it was touched at once. Method: an
+/// empty index of each kind, a large one and a small one.
+#[cfg(not(any(loom, miri)))]
+#[test]
+fn memory_counts_when_it_is_touched() {
+    const KEYS: usize = 1 << 20;
+    assert_eq!(HashIndex::new(KEYS).touched_bytes(), 0);
+    for keys in [KEYS, 1 << 10] {
+        let touched = HashIndex::in_pages(keys, PageSize::Huge);
+        assert_eq!(touched.touched_bytes(), (2 * keys) * 8);
+        assert!(touched.free_keys() >= keys);
+    }
 }
 
 #[cfg(not(loom))]

@@ -44,6 +44,7 @@ use crate::{
     arena::{Arena, ArenaEntry, ArenaPool, EntryOffset},
     budget::Account,
     hash_index::HashIndex,
+    pages::PageSize,
     skip_list::SkipList,
 };
 
@@ -120,33 +121,59 @@ impl fmt::Debug for Memtable {
     }
 }
 
+/// How much a memtable holds, and in what.
+struct Shape {
+    /// Bytes of entries.
+    bytes: usize,
+    /// Different keys, at least.
+    entries_max: usize,
+    /// Entries of each skip list.
+    list_entries: usize,
+    /// Of arena and hash index.
+    pages: PageSize,
+}
+
 impl Memtable {
     /// An empty memtable for `bytes` bytes of entries (see [`Memtable::entry_bytes`]; at most 32 GiB less 8 bytes) and,
     /// when the order has hashes, at least `entries_max` different keys.
     #[must_use]
     pub fn new(order: KeyOrder, pool: &Arc<ArenaPool>, bytes: usize, entries_max: usize) -> Self {
-        Self::with_lists_of(
-            limits::SKIP_LIST_ENTRIES_MAX,
-            order,
-            pool,
-            bytes,
-            entries_max,
-        )
+        Self::in_pages(PageSize::Small, order, pool, bytes, entries_max)
     }
 
-    /// As [`Memtable::new`], with skip lists for `list_entries` entries.
-    fn with_lists_of(
-        list_entries: usize,
+    /// As [`Memtable::new`]; arena and hash index are in pages of `size`, as far as they are large and the arena is not one
+    /// that was used before.
+    #[must_use]
+    pub fn in_pages(
+        size: PageSize,
         order: KeyOrder,
         pool: &Arc<ArenaPool>,
         bytes: usize,
         entries_max: usize,
     ) -> Self {
-        let (arena, arena_writer) = Arena::new(pool, bytes);
-        let index = order.has_hash().then(|| HashIndex::new(entries_max));
+        let shape = Shape {
+            bytes,
+            entries_max,
+            list_entries: limits::SKIP_LIST_ENTRIES_MAX,
+            pages: size,
+        };
+        Self::of_shape(order, pool, shape)
+    }
+
+    fn of_shape(order: KeyOrder, pool: &Arc<ArenaPool>, shape: Shape) -> Self {
+        let Shape {
+            bytes,
+            entries_max,
+            list_entries,
+            pages,
+        } = shape;
+        let (arena, arena_writer) = Arena::in_pages(pool, bytes, pages);
+        let has_hash = order.has_hash();
+        let index = has_hash.then(|| HashIndex::in_pages(entries_max, pages));
         // Small, because most memtables of many families hold little; those that follow are of full size.
         let list = Arc::new(SkipList::new(list_entries.min(FIRST_LIST_ENTRIES)));
-        let taken = arena.touched_bytes() + list.memory_bytes();
+        let indexed = index.as_ref().map_or(0, HashIndex::touched_bytes);
+        let taken = arena.touched_bytes() + indexed + list.memory_bytes();
         let charge = pool.budget().charge(Account::Memtables, taken);
         Self {
             list_entries,
@@ -263,6 +290,20 @@ impl Memtable {
         cursors
     }
 
+    /// As [`Memtable::cursors`], for one who walks through all of them in order, such as a flush. What is in skip lists is
+    /// put into arrays first, list by list: beside the walk through many other lists every step in one would wait for memory.
+    #[must_use]
+    pub fn pass_cursors(self: &Arc<Self>) -> Vec<Box<dyn Cursor>> {
+        let mut cursors = Vec::new();
+        self.sources.for_each(|source| {
+            if !source.is_empty() {
+                cursors.push(cursor::open_for_pass(Arc::clone(self), source));
+            }
+        });
+        cursors.reverse();
+        cursors
+    }
+
     /// Sources that hold something: how many cursors there are.
     #[must_use]
     pub fn run_count(&self) -> usize {
@@ -288,6 +329,12 @@ impl Memtable {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.fixed_bytes() + self.writer.lock().source_bytes
+    }
+
+    /// True when its entries are in huge pages, as far as the system has them: then it takes up memory from the first on.
+    #[must_use]
+    pub fn is_huge(&self) -> bool {
+        self.arena.is_huge()
     }
 
     /// What it takes besides the indexes of sources.

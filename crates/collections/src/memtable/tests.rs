@@ -2,9 +2,10 @@ use std::sync::Arc;
 
 use kingtide_base::{Cursor, EntryKind, KeyOrder, SeqNo, limits};
 
-use super::{Full, Memtable, MemtableOp};
+use super::{Full, Memtable, MemtableOp, Shape};
 use crate::{
     arena::ArenaPool,
+    pages::PageSize,
     sorted_run::PreparedRun,
     testing::{ModelCursor, ModelEntry, Random, orders, seen, sort_model, walk_both},
 };
@@ -12,6 +13,15 @@ use crate::{
 fn memtable(order: &KeyOrder, bytes: usize, entries_max: usize) -> Arc<Memtable> {
     let pool = ArenaPool::new(0);
     Arc::new(Memtable::new(order.clone(), &pool, bytes, entries_max))
+}
+
+fn shape(bytes: usize, entries_max: usize, list_entries: usize) -> Shape {
+    Shape {
+        bytes,
+        entries_max,
+        list_entries,
+        pages: PageSize::Small,
+    }
 }
 
 fn ops<'a>(
@@ -108,7 +118,7 @@ fn is_like_a_sorted_vector_of_versions() {
             let list_entries = if round % 2 == 0 { 4096 } else { 10 };
             let pool = ArenaPool::new(0);
             let memtable =
-                Memtable::with_lists_of(list_entries, order.clone(), &pool, 1 << 20, 4000);
+                Memtable::of_shape(order.clone(), &pool, shape(1 << 20, 4000, list_entries));
             let memtable = Arc::new(memtable);
             let mut model: Vec<ModelEntry> = Vec::new();
             assert!(memtable.is_empty());
@@ -130,9 +140,11 @@ fn is_like_a_sorted_vector_of_versions() {
                 if sequence % 20 == 0 {
                     sort_model(&mut model, &order);
                     check_reads(&memtable, &model, &mut random, sequence);
-                    let mut cursor = merged(&memtable);
-                    let mut walked = ModelCursor::new(order.clone(), model.clone());
-                    walk_both(&mut random, 200, 120, &mut cursor, &mut walked);
+                    let passing = crate::MergeCursor::new(order.clone(), memtable.pass_cursors());
+                    for mut cursor in [merged(&memtable), passing] {
+                        let mut walked = ModelCursor::new(order.clone(), model.clone());
+                        walk_both(&mut random, 200, 120, &mut cursor, &mut walked);
+                    }
                     while random.chance(2) && memtable.merge_runs(&[]) {}
                 }
             }
@@ -477,7 +489,7 @@ mod loom_models {
         builder.preemption_bound = Some(2);
         builder.check(|| {
             let pool = ArenaPool::new(0);
-            let memtable = Memtable::with_lists_of(1, KeyOrder::BYTEWISE, &pool, 512, 14);
+            let memtable = Memtable::of_shape(KeyOrder::BYTEWISE, &pool, shape(512, 14, 1));
             let memtable = Arc::new(memtable);
             // Four frozen sources of one entry each: enough to be merged.
             put(&memtable, 1, &[b"b"], false);

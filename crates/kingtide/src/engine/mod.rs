@@ -335,7 +335,7 @@ impl Engine {
         self.pipeline.memtables.release();
         for family in self.families.all() {
             let active = Arc::clone(&family.load().active);
-            if active.is_recycled && active.table.is_empty() {
+            if active.takes_room && active.table.is_empty() {
                 // Puts untouched memory in its place.
                 self.pipeline.try_rotate(&family, &active);
             }

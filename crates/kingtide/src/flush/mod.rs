@@ -121,7 +121,7 @@ fn open(
     memtables: &[Arc<Memtable>],
     last: SeqNo,
 ) -> Bounded<MergeCursor<Box<dyn Cursor>>> {
-    let cursors = memtables.iter().flat_map(Memtable::cursors).collect();
+    let cursors = memtables.iter().flat_map(Memtable::pass_cursors).collect();
     Bounded::new(MergeCursor::new(order.clone(), cursors), last).telling(memtables)
 }
 

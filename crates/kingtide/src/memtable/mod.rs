@@ -5,7 +5,7 @@ mod batch;
 use std::sync::Arc;
 
 use kingtide_base::{KeyOrder, Lsn, SegmentId};
-use kingtide_collections::{ArenaPool, MemoryBudget, Memtable};
+use kingtide_collections::{ArenaPool, MemoryBudget, Memtable, PageSize};
 use kingtide_env::sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
@@ -22,6 +22,8 @@ const SHARE_FACTOR: usize = 7;
 const SHARE_DIVISOR: usize = 16;
 /// Every memtable has room for this many entries, however small its buffer.
 const ENTRIES_MIN: usize = 1024;
+/// A memtable that is at least so full when it is sealed lets expect that the next one will be filled too.
+const FILLED_SHARE: f64 = 0.5;
 
 /// Where the records of a memtable lie in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +40,9 @@ pub(crate) struct LogSpan {
 pub(crate) struct Memory {
     /// The entries.
     pub(crate) table: Arc<Memtable>,
-    /// True when its memory may have been used before, so that it takes room although it is empty.
-    pub(crate) is_recycled: bool,
+    /// True when it takes room although it is empty: its memory may have been used before, or was made for
+    /// one that will be filled.
+    pub(crate) takes_room: bool,
     /// Entries that are tombstones. Written under the commit lock.
     tombstones: AtomicU64,
     /// Since when it is known to hold tombstones or range deletes, in Unix seconds; 0 before that.
@@ -52,14 +55,23 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// An empty memtable.
-    fn new(table: Memtable, is_recycled: bool) -> Self {
+    fn new(table: Memtable, takes_room: bool) -> Self {
         Self {
             table: Arc::new(table),
-            is_recycled,
+            takes_room,
             tombstones: AtomicU64::new(0),
             tombstones_since: AtomicU64::new(0),
             span: Mutex::new(None),
             spilled: SpilledList::default(),
+        }
+    }
+
+    /// The pages for the memtable that comes after this one: huge if this one was filled. So the first of a family, and
+    /// all of a family that holds little, take up no more than they hold.
+    pub(crate) fn pages_of_next(&self) -> PageSize {
+        match self.table.fill() >= FILLED_SHARE {
+            true => PageSize::Huge,
+            false => PageSize::Small,
         }
     }
 
@@ -160,13 +172,27 @@ impl MemtableSource {
         needed_bytes: usize,
         needed_entries: usize,
     ) -> Arc<Memory> {
+        let needed = (needed_bytes, needed_entries);
+        self.make_in(PageSize::Small, order, buffer_bytes, needed)
+    }
+
+    /// As [`MemtableSource::make`], with room for `needed` bytes and entries, in pages of `size`.
+    pub(crate) fn make_in(
+        &self,
+        size: PageSize,
+        order: &KeyOrder,
+        buffer_bytes: usize,
+        needed: (usize, usize),
+    ) -> Arc<Memory> {
+        let (needed_bytes, needed_entries) = needed;
         let share_bytes = self.share_bytes(buffer_bytes);
         let bytes = share_bytes.max(needed_bytes.saturating_add(64));
         let entries = (bytes / BYTES_PER_ENTRY_MIN)
             .max(needed_entries)
             .max(ENTRIES_MIN);
         let is_recycled = self.pool.free_bytes() > 0;
-        let table = Memtable::new(order.clone(), &self.pool, bytes, entries);
-        Arc::new(Memory::new(table, is_recycled))
+        let table = Memtable::in_pages(size, order.clone(), &self.pool, bytes, entries);
+        let takes_room = is_recycled || size == PageSize::Huge;
+        Arc::new(Memory::new(table, takes_room))
     }
 }

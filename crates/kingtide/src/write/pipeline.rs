@@ -13,7 +13,7 @@ use kingtide_base::{
     Lsn, SeqNo, limits,
     planted::{self, Bug},
 };
-use kingtide_collections::Account;
+use kingtide_collections::{Account, PageSize};
 use kingtide_env::{
     Directory, Env,
     sync::{
@@ -604,9 +604,14 @@ impl Pipeline {
         needed: (usize, usize),
     ) {
         let buffer_bytes = family.options().write_buffer_bytes;
+        // Huge pages take up memory ahead of need.
+        let size = match self.memory.is_ample(buffer_bytes) {
+            true => full.pages_of_next(),
+            false => PageSize::Small,
+        };
         let fresh = self
             .memtables
-            .make(&family.order, buffer_bytes, needed.0, needed.1);
+            .make_in(size, &family.order, buffer_bytes, needed);
         let is_sealed = {
             let _commit_lock = self.order.lock();
             if family.is_dropped() || !Arc::ptr_eq(&family.load().active, full) {

@@ -473,6 +473,57 @@ fn a_full_memtable_is_sealed_and_a_large_transaction_gets_its_own() {
     assert_eq!(family.load().sealed.len(), 2, "sealed twice");
 }
 
+/// Goal: a memtable is in huge pages if the one before it was filled and there is ample memory; a family's first one is not,
+/// nor is one that follows after little was written. Method: commits of 1 MiB until a memtable is sealed, then memtables that
+/// are replaced by hand.
+#[test]
+#[cfg(not(miri))]
+fn the_memtable_after_a_full_one_is_in_huge_pages() {
+    let (mut pipeline, _) = pipeline();
+    let family = testing::family(
+        2,
+        FamilyOptions {
+            write_buffer_bytes: 16 << 20,
+            ..testing::small("memcmp")
+        },
+    );
+    let key_order = family.order.clone();
+    let pool = kingtide_collections::ArenaPool::new(0);
+    // False where the system knows no huge pages.
+    let wanted =
+        kingtide_collections::Memtable::in_pages(PageSize::Huge, key_order, &pool, 16 << 20, 1)
+            .is_huge();
+    let active = || Arc::clone(&family.load().active);
+    let value = vec![1; 1 << 20];
+    let first = active();
+    let put = |pipeline: &Pipeline| {
+        let mut writes = write_set(&family, b"key", &value);
+        pipeline
+            .commit(&mut writes, Durability::Kernel, None)
+            .expect("there is room");
+    };
+    while family.load().sealed.is_empty() {
+        assert!(!active().table.is_huge());
+        put(&pipeline);
+    }
+    assert!(first.table.fill() > 0.8);
+    assert_eq!(active().table.is_huge(), wanted);
+    assert!(active().takes_room);
+    pipeline.replace_active(&family, &active(), (0, 0));
+    assert!(!active().table.is_huge(), "after 1 of 7 MiB");
+
+    for _ in 0..5 {
+        put(&pipeline);
+    }
+    let budget = kingtide_collections::MemoryBudget::new(64 << 20);
+    budget.add(kingtide_collections::Account::Memtables, 50 << 20);
+    let plan = crate::budget::Plan::of(64 << 20, 0);
+    pipeline.memory = MemoryRoom::new(plan, budget, None);
+    pipeline.replace_active(&family, &active(), (0, 0));
+    assert_eq!(family.load().sealed.len(), 3);
+    assert!(!active().table.is_huge(), "memory is short");
+}
+
 /// Goal: after a close nothing is committed, and a dropped family takes nothing.
 #[test]
 fn closed_and_dropped_are_refused() {
