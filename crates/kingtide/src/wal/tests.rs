@@ -314,6 +314,20 @@ fn parts_of_a_record_are_packed_one_by_one() {
     assert!(bytes < 17 << 20, "{bytes}");
 }
 
+/// Goal: short payloads are not packed, however well they would, and frames that are forgotten give their memory back.
+#[test]
+fn payloads_are_packed_from_a_length_on() {
+    let mut frames = RecordFrames::default();
+    let buffer = [7; PACKED_BYTES_MIN + 1];
+    for length in [PACKED_BYTES_MIN - 1, PACKED_BYTES_MIN, PACKED_BYTES_MIN + 1] {
+        frames.prepare_packed(&buffer, 0..length);
+        assert_eq!(frames.sizes().count(), 1);
+        assert_eq!(frames.memory_bytes() > 0, length >= PACKED_BYTES_MIN);
+    }
+    frames.clear(0);
+    assert_eq!((frames.sizes().count(), frames.memory_bytes()), (0, 0));
+}
+
 /// Goal: damage in a packed record is damage. Method: one byte of a durable one is changed.
 #[test]
 fn a_damaged_packed_record_is_reported() {

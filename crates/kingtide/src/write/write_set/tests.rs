@@ -348,3 +348,21 @@ fn commits_are_counted_as_they_were_written() {
         }
     }
 }
+
+/// Goal: what a packed record takes in the log is counted whole, and not more, with its sections.
+#[test]
+fn packed_bytes_are_counted_with_their_sections() {
+    let families = [1, 2].map(|id| family(id, small("memcmp")));
+    let mut writes = WriteSet::default();
+    for (family, length) in families.iter().zip([30_000, 10_000]) {
+        let push = writes.push(family, &put(b"key", &vec![7; length]));
+        push.expect("short");
+    }
+    writes.prepare(true);
+    let counted: u64 = writes
+        .sections()
+        .map(|section| section.sizes.log_bytes)
+        .sum();
+    assert_eq!(counted, writes.frames().bytes());
+    assert!(counted < 4000, "{counted} of 40,000 equal bytes");
+}
