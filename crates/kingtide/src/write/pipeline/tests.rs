@@ -3,13 +3,14 @@
 use std::{cell::Cell, io, path::Path};
 
 use kingtide_base::{DatabaseId, EntryKind, SegmentId};
+use kingtide_collections::MemoryBudget;
 use kingtide_env::{CrashImage, FaultyEnv, MemoryEnv, Operation, Rule, Times};
 use kingtide_format::Op;
 use kingtide_policy::ValueRoom;
 
 use super::*;
 use crate::{
-    ColumnFamily, Compression, Db, FamilyOptions, Options, SyncMode, family::testing,
+    ColumnFamily, Compression, Db, FamilyOptions, Options, SyncMode, budget::Plan, family::testing,
     read::newer::Answering, version::Version,
 };
 
@@ -209,6 +210,15 @@ fn a_failed_sync_is_final() {
 
 /// A pipeline without a database, and a family to write to.
 fn pipeline() -> (Pipeline, Arc<Family>) {
+    let options = FamilyOptions {
+        compression: Compression::None,
+        ..testing::small("memcmp")
+    };
+    let pipeline = pipeline_within(MemoryRoom::unlimited());
+    (pipeline, testing::family(1, options))
+}
+
+fn pipeline_within(memory: MemoryRoom) -> Pipeline {
     let env = MemoryEnv::new(3);
     let log_directory = env
         .open_directory(Path::new("/wal"), true)
@@ -216,21 +226,16 @@ fn pipeline() -> (Pipeline, Arc<Family>) {
     let blank = Blank::create(&env, log_directory.as_ref(), 1, 0, false).expect("there is room");
     let tail =
         Tail::begin(blank, SegmentId(1), Lsn(0), DatabaseId(1)).expect("the header is written");
-    let pipeline = Pipeline::new(PipelineParts {
+    Pipeline::new(PipelineParts {
         env: Arc::new(env),
         log_directory,
         log: CommitLog::new(tail, 2, LockTable::default()),
         last: SeqNo(10),
-        memory: MemoryRoom::unlimited(),
+        memory,
         wait_max: Duration::from_secs(60),
         memtables: MemtableSource::unbounded(),
         prepared: PreparedNames::default(),
-    });
-    let options = FamilyOptions {
-        compression: Compression::None,
-        ..testing::small("memcmp")
-    };
-    (pipeline, testing::family(1, options))
+    })
 }
 
 fn write_set(family: &Arc<Family>, key: &[u8], value: &[u8]) -> WriteSet {
@@ -243,6 +248,30 @@ fn write_set(family: &Arc<Family>, key: &[u8], value: &[u8]) -> WriteSet {
     };
     writes.push(family, &op).expect("short");
     writes
+}
+
+/// Goal: a commit is packed while memory holds it twice, and written as it is when it is short. Method: commits of one kind,
+/// with ever less left of the budget.
+#[test]
+fn commits_are_packed_while_memory_is_ample() {
+    const LIMIT: usize = 16 << 20;
+    const BYTES: usize = 20 << 10;
+    let plan = Plan::of(LIMIT, 0);
+    let budget = MemoryBudget::new(LIMIT);
+    let ample = plan.ample_bytes;
+    let pipeline = pipeline_within(MemoryRoom::new(plan, Arc::clone(&budget), None));
+    let family = testing::family(1, testing::small("memcmp"));
+    let mut log_bytes = |left: usize| {
+        let _held = budget.charge(Account::Transactions, ample - left - budget.used());
+        let before = pipeline.order.lock().log.tail.bytes_written();
+        let mut writes = write_set(&family, b"key", &vec![1; BYTES]);
+        pipeline
+            .commit(&mut writes, Durability::Kernel, None)
+            .expect("there is room");
+        pipeline.order.lock().log.tail.bytes_written() - before
+    };
+    assert!(log_bytes(3 * BYTES) < 1000);
+    assert!(log_bytes(BYTES + BYTES / 2) > BYTES as u64);
 }
 
 /// Goal: nothing is looked up for a commit that nobody came before since its snapshot, and everything is for the next one
