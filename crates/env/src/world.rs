@@ -230,7 +230,8 @@ pub trait File: Any + Send + Sync + fmt::Debug {
 
     /// Asks that small writes to `offset .. offset + bytes`, which must already be allocated, be made cheap: a shared
     /// mapping is set up and populated where that is safe. Earlier windows behind `offset` are released. A hint: the
-    /// answer `false` (nothing prepared) changes speed only. A range that is not inside the file is answered so.
+    /// answer `false` (nothing prepared) changes speed only. A range that is not inside the file is answered so. With no
+    /// bytes nothing is prepared, but what ends at or before `offset` is released all the same.
     ///
     /// While a window lives, the file must not be cut through another handle, nor by another process: a copy into the
     /// part that is gone would end the process. [`File::set_len`] of this handle takes care of its windows.

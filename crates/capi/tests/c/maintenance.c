@@ -77,7 +77,8 @@ static void statistics(tidesdb_t *db) {
     check_sums(stats);
     CHECK(stats->total_keys == 1000 && stats->memtable_size > 1000 * 109);
     CHECK(stats->user_bytes_written == 1000 * (9 + 100));
-    CHECK(stats->wal_bytes_written > stats->user_bytes_written);
+    /* The log is compressed where that pays, as it does here; each commit has a head all the same. */
+    CHECK(stats->wal_bytes_written > 0 && stats->wal_bytes_written < stats->user_bytes_written);
     tidesdb_free_stats(stats);
     OK(tidesdb_cf_estimate_cardinality(cf, &estimate));
     CHECK(estimate == 1000);

@@ -86,6 +86,14 @@ impl PosixFile {
     }
 }
 
+/// Takes out the windows that end at or before `offset`. Unmapping takes its time: drop them without the lock.
+fn release_behind(windows: &mut Vec<Window>, offset: u64) -> Vec<Window> {
+    let all = windows.drain(..);
+    let (released, kept) = all.partition(|earlier| earlier.end() <= offset);
+    *windows = kept;
+    released
+}
+
 impl File for PosixFile {
     fn read_at(&self, target: &mut [u8], offset: u64) -> io::Result<usize> {
         end_of(offset, target.len() as u64)?;
@@ -115,7 +123,12 @@ impl File for PosixFile {
 
     fn prepare_window(&self, offset: u64, bytes: u64) -> io::Result<bool> {
         let end = end_of(offset, bytes)?;
-        if !self.mapping || bytes == 0 || !window::is_safe_on(self.file.as_fd())? {
+        if bytes == 0 {
+            let released = release_behind(&mut self.windows.lock(), offset);
+            drop(released);
+            return Ok(false);
+        }
+        if !self.mapping || !window::is_safe_on(self.file.as_fd())? {
             return Ok(false);
         }
         if end > self.len()? {
@@ -130,10 +143,7 @@ impl File for PosixFile {
             drop(windows);
             return Ok(false);
         }
-        let (mut released, kept): (Vec<_>, Vec<_>) = windows
-            .drain(..)
-            .partition(|earlier| earlier.end() <= offset);
-        *windows = kept;
+        let mut released = release_behind(&mut windows, offset);
         windows.push(window);
         if windows.len() > WINDOWS_MAX {
             released.push(windows.remove(0));

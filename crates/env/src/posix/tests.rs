@@ -139,6 +139,34 @@ fn windows_are_opened_where_they_are_safe_and_wanted() {
     assert!(!file(false, true).prepare_window(1_000, 10_000).unwrap());
 }
 
+/// Goal: windows that are behind are given back to the system when nothing new is prepared, too. Method: the mappings of the
+/// file, as the system lists them.
+#[cfg(target_os = "linux")]
+#[test]
+fn windows_behind_are_released_without_a_new_one() {
+    use std::os::unix::fs::MetadataExt;
+    let temporary = tempfile::tempfile().unwrap();
+    temporary.set_len(1 << 20).unwrap();
+    let inode = temporary.metadata().unwrap().ino().to_string();
+    let mappings = || {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let inodes = maps
+            .lines()
+            .filter_map(|line| line.split_whitespace().nth(4));
+        inodes.filter(|other| *other == inode).count()
+    };
+    let file = PosixFile::new(temporary.try_clone().unwrap(), true, true);
+    if !file.prepare_window(0, 8_192).unwrap() {
+        return;
+    }
+    assert!(file.prepare_window(8_192, 8_192).unwrap());
+    assert_eq!(mappings(), 1, "the first one is behind");
+    assert!(!file.prepare_window(16_383, 0).unwrap());
+    assert_eq!(mappings(), 1);
+    assert!(!file.prepare_window(16_384, 0).unwrap());
+    assert_eq!(mappings(), 0);
+}
+
 #[test]
 fn a_window_takes_exactly_its_range() {
     let file = tempfile::tempfile().unwrap();

@@ -88,7 +88,13 @@ pub(super) fn run(
 fn supply(pipeline: &Pipeline) {
     pipeline.disk.look();
     loop {
-        let claimed = pipeline.order.lock().log.tail.claim_window();
+        let (claimed, outgrown) = {
+            let tail = &mut pipeline.order.lock().log.tail;
+            (tail.claim_window(), tail.take_outgrown())
+        };
+        if let Some(segment) = outgrown {
+            segment.release_windows();
+        }
         match claimed {
             Some((segment, offset)) => segment.prepare_window(offset),
             None => break,

@@ -47,6 +47,10 @@ pub(crate) struct Tail {
     bytes_written: u64,
     /// False once windows were given up.
     has_windows: bool,
+    /// The segment that windows were claimed in last.
+    windowed: Option<Arc<Segment>>,
+    /// The one before it, until it is taken.
+    outgrown: Option<Arc<Segment>>,
 }
 
 impl Tail {
@@ -71,6 +75,8 @@ impl Tail {
             window_end: 0,
             bytes_written: 0,
             has_windows: true,
+            windowed: None,
+            outgrown: None,
         })
     }
 
@@ -94,6 +100,8 @@ impl Tail {
             window_end: u64::MAX,
             bytes_written: 0,
             has_windows: false,
+            windowed: None,
+            outgrown: None,
         }
     }
 
@@ -317,7 +325,16 @@ impl Tail {
         }
         let start = self.window_end.max(self.offset) & !4095;
         self.window_end = (start + WINDOW_BYTES).min(self.current.bytes);
+        let last = self.windowed.replace(Arc::clone(&self.current));
+        if let Some(last) = last.filter(|last| last.id != self.current.id) {
+            self.outgrown = Some(last);
+        }
         Some((Arc::clone(&self.current), start))
+    }
+
+    /// After a window was claimed: the segment that had windows and takes no more records, if there is one.
+    pub(crate) fn take_outgrown(&mut self) -> Option<Arc<Segment>> {
+        self.outgrown.take()
     }
 
     /// True when the keeper should look: a window or a blank is due.
@@ -370,6 +387,12 @@ impl Segment {
         let _ = self
             .file
             .prepare_window(offset, WINDOW_BYTES.min(self.bytes - offset));
+    }
+
+    /// Releases all windows of this segment, which takes no more records: mapped memory is memory of the process.
+    pub(crate) fn release_windows(&self) {
+        // A hint, as above.
+        let _ = self.file.prepare_window(self.bytes, 0);
     }
 
     /// Makes what was written to this segment durable.

@@ -233,6 +233,24 @@ fn bytes_are_counted() {
     assert_eq!(log.tail.size(), (2, 3 << 20));
 }
 
+/// Goal: a full segment's windows are let go once the next one has its own, and only then. Method: windows in three segments
+/// one after the other, the second of which is skipped.
+#[test]
+fn a_full_segment_is_told_once() {
+    let (_env, mut log) = Log::in_memory();
+    log.append(frame_of(65_536));
+    let claim = |log: &mut Log| {
+        while log.tail.claim_window().is_some() {}
+        log.tail.take_outgrown().map(|segment| segment.id)
+    };
+    assert_eq!(claim(&mut log), None);
+    go_on_to(&mut log, 3);
+    assert_eq!(claim(&mut log), Some(SegmentId(1)));
+    assert_eq!(claim(&mut log), None, "it was taken");
+    go_on_to(&mut log, 4);
+    assert_eq!(claim(&mut log), Some(SegmentId(3)));
+}
+
 /// Goal: windows lie ahead of the tail, one after the other, up to the end of the segment. Method: a segment of four
 /// windows; the tail comes to the places where the next one is due, and just before.
 #[test]

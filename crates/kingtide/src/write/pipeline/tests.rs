@@ -261,7 +261,7 @@ fn commits_are_packed_while_memory_is_ample() {
     let ample = plan.ample_bytes;
     let pipeline = pipeline_within(MemoryRoom::new(plan, Arc::clone(&budget), None));
     let family = testing::family(1, testing::small("memcmp"));
-    let mut log_bytes = |left: usize| {
+    let log_bytes = |left: usize| {
         let _held = budget.charge(Account::Transactions, ample - left - budget.used());
         let before = pipeline.order.lock().log.tail.bytes_written();
         let mut writes = write_set(&family, b"key", &vec![1; BYTES]);
