@@ -34,6 +34,7 @@ macro_rules! bugs {
 
 bugs! {
     AcknowledgedWithoutSync, "a commit in mode full is acknowledged without a sync";
+    AcknowledgedInvisible, "a commit is acknowledged as durable before readers see it";
     OldSegmentNotSynced, "a sync covers the newest segment of the log alone";
     ReplayAcrossHole, "replay goes on behind a damaged frame";
     ReplayStopsAtSegment, "replay does not go on in the next segment";

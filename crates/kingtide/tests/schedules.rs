@@ -111,7 +111,12 @@ fn try_increment(db: &Db, family: &ColumnFamily, name: &str) -> Result<()> {
     transaction.put(family, b"left", &count.to_le_bytes())?;
     transaction.put(family, name.as_bytes(), &vec![b'x'; PADDING_BYTES])?;
     transaction.put(family, b"right", &count.to_le_bytes())?;
-    transaction.commit().map(|_| ())
+    let sequence = transaction.commit()?;
+    // A close may come between.
+    let seen = db.snapshot().map(|snapshot| snapshot.sequence());
+    let is_seen = seen.as_ref().is_ok_and(|seen| *seen >= sequence);
+    assert!(is_seen || seen.is_err(), "what was acknowledged is seen");
+    Ok(())
 }
 
 fn number(value: Option<&[u8]>) -> u64 {

@@ -280,6 +280,7 @@ fn commit(shared: &Shared, random: &mut Random, number: u64) -> Checked {
         // Nothing was written: memtables are full and cannot be flushed.
         Err(error) => return background(shared, Err(error)),
     };
+    see(shared, sequence)?;
     let mut notes = lock(&shared.notes);
     notes.commits.push(Commit { sequence, writes });
     notes.acknowledged = notes.acknowledged.max(sequence);
@@ -287,6 +288,14 @@ fn commit(shared: &Shared, random: &mut Random, number: u64) -> Checked {
         notes.floor = notes.floor.max(sequence);
     }
     Ok(())
+}
+
+/// What was acknowledged is seen by whoever looks afterwards.
+fn see(shared: &Shared, sequence: u64) -> Checked {
+    let seen = shared.db.snapshot()?.sequence().0;
+    ensure(seen >= sequence, || {
+        format!("commit {sequence} was acknowledged, and then a snapshot saw {seen}")
+    })
 }
 
 /// Loads some entries as one commit, which is durable whatever the mode of the family.
@@ -316,6 +325,7 @@ fn bulk_load(shared: &Shared, random: &mut Random, number: u64) -> Checked {
         Ok(report) => report.sequence.0,
         Err(error) => return background(shared, Err(error)),
     };
+    see(shared, sequence)?;
     let writes = entries.into_iter();
     let writes = writes.map(|(key, value)| (family, key, Some(value)));
     let mut notes = lock(&shared.notes);

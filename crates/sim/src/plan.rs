@@ -7,6 +7,7 @@
 //! operations 400
 //! switch-one-in 4
 //! slow-thread none
+//! away 300
 //! kept 0-17 20 31-399
 //! ```
 //!
@@ -44,6 +45,8 @@ pub struct Plan {
     pub switch_one_in: u64,
     /// The thread that others overtake.
     pub slow_thread: Option<usize>,
+    /// For up to so many pauses a thread that lost the baton is away.
+    pub away_pauses_max: u64,
     /// The operations that are run, in order and disjoint.
     pub kept: Vec<RangeInclusive<u64>>,
 }
@@ -59,6 +62,7 @@ impl Plan {
             operations,
             switch_one_in: *random.pick(&[1, 2, 4, 16, 64]),
             slow_thread: random.one_in(3).then(|| random.below(7)),
+            away_pauses_max: *random.pick(&[0, 0, 30, 300, 3000]),
             kept: std::iter::once(0..=operations.saturating_sub(1)).collect(),
         }
     }
@@ -149,6 +153,7 @@ impl fmt::Display for Plan {
             None => writeln!(f, "slow-thread none")?,
             Some(thread) => writeln!(f, "slow-thread {thread}")?,
         }
+        writeln!(f, "away {}", self.away_pauses_max)?;
         f.write_str("kept")?;
         for range in &self.kept {
             if range.start() == range.end() {
@@ -186,6 +191,7 @@ impl FromStr for Plan {
                 }
                 "operations" => plan.operations = number(name, value)?,
                 "switch-one-in" => plan.switch_one_in = number(name, value)?,
+                "away" => plan.away_pauses_max = number(name, value)?,
                 "slow-thread" if value == "none" => plan.slow_thread = None,
                 "slow-thread" => {
                     let thread: u64 = number(name, value)?;

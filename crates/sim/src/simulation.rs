@@ -24,6 +24,7 @@ pub struct Ran {
 pub fn run(plan: &Plan, cuts: Cuts) -> Ran {
     let tuning = Tuning {
         switch_one_in: plan.switch_one_in,
+        away_pauses_max: plan.away_pauses_max,
         slow_thread: plan.slow_thread,
         pauses_max: PAUSES_MAX,
     };

@@ -304,7 +304,7 @@ impl Member {
 
     fn pause(&self, what: u64) {
         let mut state = self.shared.lock();
-        if state.note_pause(what) {
+        if state.note_pause(self.number, what) {
             let next = state.pass(self.number);
             self.go_on(state, next);
         }

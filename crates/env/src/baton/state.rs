@@ -9,6 +9,9 @@ use crate::random::SplitMix64;
 
 /// What each look at the clock moves it by.
 const CLOCK_STEP_NANOS: u64 = 500;
+/// Threads are away while others wait for so much time, but not for more: what is given up after seconds is not to be given up
+/// for that.
+const AWAY_NANOS_MAX: u64 = 10_000_000;
 
 /// How a simulation chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +20,9 @@ pub struct Tuning {
     pub switch_one_in: u64,
     /// A thread that others overtake: this one is chosen only when no other can run, most of the time. `None` for none.
     pub slow_thread: Option<usize>,
+    /// A thread that lost the baton at a pause is away for up to so many pauses of the others, while one of them can run or
+    /// soon will: a system's scheduler too keeps a thread from running while others go through whole operations.
+    pub away_pauses_max: u64,
     /// After so many pauses the run is given up as endless.
     pub pauses_max: u64,
 }
@@ -26,6 +32,7 @@ impl Default for Tuning {
         Self {
             switch_one_in: 8,
             slow_thread: None,
+            away_pauses_max: 0,
             pauses_max: 500_000_000,
         }
     }
@@ -66,6 +73,8 @@ struct Thread {
     name: String,
     status: Status,
     timed_out: bool,
+    /// The number of pauses up to which it is away.
+    away_until: u64,
     outcome: Option<Result<(), String>>,
     turn: Arc<Condvar>,
 }
@@ -136,6 +145,7 @@ impl State {
             name: name.to_owned(),
             status: Status::Ready,
             timed_out: false,
+            away_until: 0,
             outcome: None,
             turn: Arc::new(Condvar::new()),
         });
@@ -164,12 +174,17 @@ impl State {
         self.clock_nanos
     }
 
-    /// Notes a pause; true when the baton is to be passed on at it.
-    pub(super) fn note_pause(&mut self, what: u64) -> bool {
+    /// Notes a pause of thread `number`; true when the baton is to be passed on at it.
+    pub(super) fn note_pause(&mut self, number: usize, what: u64) -> bool {
         self.pauses += 1;
         self.note(what);
-        self.random.below(self.tuning.switch_one_in.max(1)) == 0
-            || self.pauses > self.tuning.pauses_max
+        let is_over = self.pauses > self.tuning.pauses_max;
+        let is_passed = self.random.below(self.tuning.switch_one_in.max(1)) == 0;
+        if is_passed && self.tuning.away_pauses_max > 0 {
+            let pauses = self.random.below(self.tuning.away_pauses_max);
+            self.threads[number].away_until = self.pauses + pauses;
+        }
+        is_passed || is_over
     }
 
     pub(super) fn wait(&mut self, number: usize, place: Option<usize>, nanos: Option<u64>) {
@@ -255,20 +270,22 @@ impl State {
 
     fn choose(&mut self) -> Option<usize> {
         self.expire();
-        let ready: Vec<usize> = self.ready().collect();
+        let mut ready: Vec<usize> = self.ready().collect();
         if ready.is_empty() {
-            let first = self
-                .threads
-                .iter()
-                .filter_map(|thread| match thread.status {
-                    Status::Waiting { until, .. } => until,
-                    Status::Ready | Status::Ended => None,
-                });
-            self.clock_nanos = self.clock_nanos.max(first.min()?);
+            let soonest = Some(self.soonest()).filter(|nanos| *nanos < u64::MAX);
+            self.clock_nanos = self.clock_nanos.max(soonest?);
             self.expire();
             let woken: Vec<usize> = self.ready().collect();
             let index = self.random.below(woken.len() as u64) as usize;
             return woken.get(index).copied();
+        }
+        if !self.has_somebody_here() && self.soonest() <= self.clock_nanos + AWAY_NANOS_MAX {
+            self.clock_nanos = self.clock_nanos.max(self.soonest());
+            self.expire();
+            ready = self.ready().collect();
+        }
+        if self.has_somebody_here() {
+            ready.retain(|number| self.is_here(*number));
         }
         let mut index = self.random.below(ready.len() as u64) as usize;
         if Some(ready[index]) == self.tuning.slow_thread && self.random.below(16) != 0 {
@@ -279,6 +296,26 @@ impl State {
 
     fn ready(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.threads.len()).filter(|number| self.threads[*number].status == Status::Ready)
+    }
+
+    /// The first moment at which a thread that waits for time can go on; the maximum when none does.
+    fn soonest(&self) -> u64 {
+        let untils = self
+            .threads
+            .iter()
+            .filter_map(|thread| match thread.status {
+                Status::Waiting { until, .. } => until,
+                Status::Ready | Status::Ended => None,
+            });
+        untils.min().unwrap_or(u64::MAX)
+    }
+
+    fn is_here(&self, number: usize) -> bool {
+        self.threads[number].away_until <= self.pauses
+    }
+
+    fn has_somebody_here(&self) -> bool {
+        self.ready().any(|number| self.is_here(number))
     }
 
     /// Makes those ready whose time has come.

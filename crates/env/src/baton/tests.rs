@@ -158,3 +158,35 @@ fn a_panic_of_another_thread_is_its_joiners() {
     });
     assert_eq!(outcome.answer, Ok(Err("alone".to_owned())));
 }
+
+/// How many of 200 seeds let a thread with two steps left wait through a whole sleep of another.
+fn overslept(away_pauses_max: u64) -> usize {
+    let tuning = Tuning {
+        away_pauses_max,
+        ..often()
+    };
+    let is_overslept = |seed: &u64| {
+        let outcome = simulate(*seed, tuning, || {
+            let (env, steps) = (env(), Arc::new(AtomicU64::new(0)));
+            let walked = Arc::clone(&steps);
+            let walk = move || {
+                walked.store(1, Ordering::SeqCst);
+                walked.store(2, Ordering::SeqCst);
+            };
+            let walker = env.spawn("walker", Box::new(walk)).unwrap();
+            while steps.load(Ordering::SeqCst) == 0 {}
+            env.sleep(Duration::from_micros(100));
+            let seen = steps.load(Ordering::SeqCst);
+            walker.join().unwrap();
+            seen
+        });
+        outcome.answer.unwrap() == 1
+    };
+    (0..200).filter(is_overslept).count()
+}
+
+#[test]
+fn a_thread_that_is_away_stays_away_while_another_sleeps() {
+    assert_eq!(overslept(0), 0, "who can run, runs while another sleeps");
+    assert!(overslept(200) > 5);
+}

@@ -19,7 +19,10 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use kingtide_base::{Lsn, SeqNo};
+use kingtide_base::{
+    Lsn, SeqNo,
+    planted::{self, Bug},
+};
 use kingtide_env::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicU64, Ordering},
@@ -190,8 +193,9 @@ impl<L: OrderedLog> CommitOrder<L> {
     fn finish_sync(&self, position: Lsn, sample: &L::Sample) {
         let mut state = self.state.lock();
         state.log.synced(sample);
-        // Release: pairs with the load in `durable`.
-        self.durable.store(position.0, Ordering::Release);
+        if planted::is(Bug::AcknowledgedInvisible) {
+            self.durable.store(position.0, Ordering::Release);
+        }
         // Also when an append has failed meanwhile: whoever waited for this sync is told that its commit is there.
         while state
             .waiting
@@ -205,6 +209,9 @@ impl<L: OrderedLog> CommitOrder<L> {
             None => state.last,
         };
         self.publish(visible);
+        // Release: pairs with the load in `durable`. Behind the watermark: a thread that finds its commit durable
+        // acknowledges it at once, without this lock.
+        self.durable.store(position.0, Ordering::Release);
     }
 
     fn publish(&self, sequence: SeqNo) {

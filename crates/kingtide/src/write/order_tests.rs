@@ -231,6 +231,24 @@ mod loom_models {
         });
     }
 
+    /// Goal: a commit that another thread's sync made durable is visible when it is acknowledged. Method: all interleavings
+    /// of two `full` commits, one of which may find its record covered by the other's sync.
+    // Promise: 3, snapshot.
+    #[test]
+    fn loom_what_is_durable_is_visible_before_it_is_acknowledged() {
+        model(|| {
+            let order = Arc::new(order());
+            let commit_and_look = |order: &CommitOrder<CountingLog>| {
+                let sequence = commit(order, true).expect("healthy");
+                assert!(order.visible() >= sequence);
+            };
+            let other = Arc::clone(&order);
+            let writer = loom::thread::spawn(move || commit_and_look(&other));
+            commit_and_look(&order);
+            writer.join().expect("no panic");
+        });
+    }
+
     /// Goal: after a failed sync nobody hangs and nothing unsynced becomes visible. Method: as above, syncs fail.
     // Promise: 4.
     #[test]
