@@ -7,7 +7,7 @@ use std::{hint::black_box, sync::Arc};
 use divan::{Bencher, counter::ItemsCount};
 use kingtide::{Db, FamilyOptions, Options, SyncMode};
 use kingtide_base::{Cursor, EntryKind, EntryRef, FileId, KeyOrder, SeqNo, ValueRef, key_hash};
-use kingtide_bench::{KeyForm, KeyMaker, Permutation, ValueMaker, ValueSizes};
+use kingtide_bench::{KeyForm, KeyMaker, Permutation, ValueContent, ValueMaker, ValueSizes};
 use kingtide_collections::{
     ArenaPool, BlockCache, Filter, FilterBuilder, Memtable, MemtableOp, MergeCursor, PreparedRun,
 };
@@ -35,7 +35,7 @@ impl Data {
             KeyMaker::new(KeyForm::Ordered, 0, 16),
             Permutation::new(count, 7),
         );
-        let values = ValueMaker::new(ValueSizes::Fixed(100), 0.5, 7);
+        let values = ValueMaker::new(ValueSizes::Fixed(100), ValueContent::Marked, 0.5, 7);
         let mut data = Self {
             keys: vec![Vec::new(); count as usize],
             values: vec![Vec::new(); count as usize],

@@ -44,7 +44,8 @@ pub use measure::{MachineWatch, busy_warnings, disk_bytes};
 pub use report::{Event, LatencyNanos, OperationReport, RunEnd, StepReport, Usage};
 pub use row::{MachineInfo, Row, Status, TimelinePoint};
 pub use settings::{
-    Codec, EngineChoice, EngineKind, OperationKind, Pattern, Settings, Step, SyncChoice, Workload,
+    Codec, EngineChoice, EngineKind, OperationKind, Pattern, Settings, Step, SyncChoice,
+    ValueContent, Workload,
 };
 pub use spin::{Spinners, spin_until_stdin_closes};
 pub use summary::Summary;

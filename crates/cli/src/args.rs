@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use clap_complete::Shell;
 use kingtide_bench::{
-    Codec, EngineChoice, Pattern, SyncChoice, ValueSizes, Workload,
+    Codec, EngineChoice, Pattern, SyncChoice, ValueContent, ValueSizes, Workload,
     suite::{BUILT_IN, parse_bytes},
 };
 
@@ -530,7 +530,10 @@ pub(crate) struct BenchOptions {
     /// Length of values: a number, uniform:MIN-MAX or log-uniform:MIN-MAX [default: 100]
     #[arg(long, value_parser = |text: &str| text.parse::<ValueSizes>())]
     pub(crate) value_bytes: Option<ValueSizes>,
-    /// Share of a value that does not compress, 0 to 1 [default: 0.5]
+    /// What values consist of: marked, which tell every wrong one, or counter, as in the published tests [default: marked]
+    #[arg(long, value_parser = |text: &str| text.parse::<ValueContent>())]
+    pub(crate) value_content: Option<ValueContent>,
+    /// Share of a marked value that does not compress, 0 to 1 [default: 0.5]
     #[arg(long)]
     pub(crate) compression_ratio: Option<f64>,
     /// Order of keys: sequential, random, byte-reversed, uniform, zipfian, timestamp or reverse [default: random]

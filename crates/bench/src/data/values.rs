@@ -5,12 +5,16 @@
 //! part that does not compress: `ratio * length`, at least the mark. The rest repeats what came before it, so a
 //! compressor that looks for matches removes it. Checking compares against the pool and the value itself: nothing is
 //! generated. The length depends on the index and not on the version.
+//!
+//! Values of the content `counter` are those of the published tests instead: byte number i of the value of index n is n + i,
+//! modulo 256. They have one version, and a compressor that sees many of them keeps next to nothing.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
 use super::random::{Random, mix};
+use crate::ValueContent;
 
 const MARK_BYTES: usize = 8;
 // Larger than the window of the block compressors in use, so that slices of two values of one block seldom overlap.
@@ -126,22 +130,30 @@ impl FromStr for ValueSizes {
 #[derive(Clone, Debug)]
 pub struct ValueMaker {
     sizes: ValueSizes,
+    content: ValueContent,
     ratio: f64,
     seed: u64,
+    /// Random bytes, or the bytes of a counter.
     pool: Vec<u8>,
 }
 
 impl ValueMaker {
-    /// Values of these lengths, of which the share `ratio` (0 to 1) does not compress.
+    /// Values of these lengths, of which the share `ratio` (0 to 1) does not compress; it says nothing of counters.
     #[must_use]
-    pub fn new(sizes: ValueSizes, ratio: f64, seed: u64) -> Self {
+    pub fn new(sizes: ValueSizes, content: ValueContent, ratio: f64, seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x706f_6f6c);
         let mut pool = Vec::with_capacity(POOL_BYTES);
         while pool.len() < POOL_BYTES {
-            pool.extend_from_slice(&random.next_u64().to_le_bytes());
+            match content {
+                ValueContent::Marked => {
+                    pool.extend_from_slice(&random.next_u64().to_le_bytes());
+                }
+                ValueContent::Counter => pool.extend(0..=u8::MAX),
+            }
         }
         Self {
             sizes,
+            content,
             ratio: ratio.clamp(0.0, 1.0),
             seed,
             pool,
@@ -158,16 +170,15 @@ impl ValueMaker {
     pub fn write(&self, index: u64, version: u64, target: &mut Vec<u8>) {
         target.clear();
         let length = self.length(index);
+        if self.content == ValueContent::Counter {
+            self.extend_from_pool(target, length, counter_offset(index));
+            return;
+        }
         let fresh_bytes = self.fresh_bytes(length);
         let mark = self.mark(index, version % VERSION_MAX);
         target.reserve(length);
         target.extend_from_slice(&mark[..MARK_BYTES.min(length)]);
-        let mut offset = self.pool_offset(mark);
-        while target.len() < fresh_bytes {
-            let count = (fresh_bytes - target.len()).min(self.pool.len() - offset);
-            target.extend_from_slice(&self.pool[offset..offset + count]);
-            offset = 0;
-        }
+        self.extend_from_pool(target, fresh_bytes, self.pool_offset(mark));
         while target.len() < length {
             let count = (length - target.len()).min(fresh_bytes);
             target.extend_from_within(..count);
@@ -181,8 +192,11 @@ impl ValueMaker {
         if value.len() != self.length(index) {
             return None;
         }
+        if self.content == ValueContent::Counter {
+            return self.is_from_pool(value, counter_offset(index)).then_some(0);
+        }
         let (fresh, repeat) = value.split_at(self.fresh_bytes(value.len()));
-        let (head, mut rest) = fresh.split_at(MARK_BYTES.min(fresh.len()));
+        let (head, rest) = fresh.split_at(MARK_BYTES.min(fresh.len()));
         let mut version = 0;
         if let Ok(head) = <[u8; MARK_BYTES]>::try_from(head) {
             version = u64::from_le_bytes(head) ^ u64::from_le_bytes(self.mark(index, 0));
@@ -191,18 +205,33 @@ impl ValueMaker {
         if version >= VERSION_MAX || head != &mark[..head.len()] {
             return None;
         }
-        let mut offset = self.pool_offset(mark);
-        while !rest.is_empty() {
-            let count = rest.len().min(self.pool.len() - offset);
-            let (part, after) = rest.split_at(count);
-            if part != &self.pool[offset..offset + count] {
-                return None;
-            }
-            rest = after;
+        // Each byte of the repeated part equals the one `fresh_bytes` before it.
+        let is_right =
+            self.is_from_pool(rest, self.pool_offset(mark)) && repeat == &value[..repeat.len()];
+        is_right.then_some(version)
+    }
+
+    /// Makes `target` as long as `length` with what stands in the pool from `offset` on, and from its beginning again.
+    fn extend_from_pool(&self, target: &mut Vec<u8>, length: usize, mut offset: usize) {
+        while target.len() < length {
+            let count = (length - target.len()).min(self.pool.len() - offset);
+            target.extend_from_slice(&self.pool[offset..offset + count]);
             offset = 0;
         }
-        // Each byte of the repeated part equals the one `fresh_bytes` before it.
-        (repeat == &value[..repeat.len()]).then_some(version)
+    }
+
+    /// True when `bytes` are what stands there.
+    fn is_from_pool(&self, mut bytes: &[u8], mut offset: usize) -> bool {
+        while !bytes.is_empty() {
+            let count = bytes.len().min(self.pool.len() - offset);
+            let (part, after) = bytes.split_at(count);
+            if part != &self.pool[offset..offset + count] {
+                return false;
+            }
+            bytes = after;
+            offset = 0;
+        }
+        true
     }
 
     /// True when `value` is some version of the value of `index`.
@@ -211,8 +240,11 @@ impl ValueMaker {
         self.version(index, value).is_some()
     }
 
-    /// Values too short to tell their version have only one.
+    /// Values too short to tell their version have only one, and so have counters.
     pub(crate) fn tells_versions(&self) -> bool {
+        if self.content == ValueContent::Counter {
+            return false;
+        }
         let min = match self.sizes {
             ValueSizes::Fixed(bytes) => bytes,
             ValueSizes::Uniform(min, _) | ValueSizes::LogUniform(min, _) => min,
@@ -235,15 +267,39 @@ impl ValueMaker {
     }
 }
 
+/// Where the counter of `index` begins in the pool.
+const fn counter_offset(index: u64) -> usize {
+    index as u8 as usize
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn marked(sizes: ValueSizes, ratio: f64, seed: u64) -> ValueMaker {
+        ValueMaker::new(sizes, ValueContent::Marked, ratio, seed)
+    }
+
+    #[test]
+    fn counters_are_those_of_the_published_tests() {
+        for bytes in [0, 1, 100, 300, POOL_BYTES + 3] {
+            let values = ValueMaker::new(ValueSizes::Fixed(bytes), ValueContent::Counter, 0.5, 42);
+            let mut value = Vec::new();
+            for index in [0, 7, 250, 1000] {
+                values.write(index, 9, &mut value);
+                let expected: Vec<u8> = (0..bytes as u64).map(|i| (index + i) as u8).collect();
+                assert!(value == expected, "{bytes} {index}");
+                assert_eq!(values.version(index, &value), Some(0));
+                assert_eq!(values.version(index + 1, &value).is_some(), bytes == 0);
+            }
+        }
+    }
 
     #[test]
     fn only_the_value_of_an_index_passes_for_it() {
         for value_bytes in [0, 1, 7, 8, 9, 100, 1000] {
             for ratio in [0.0, 0.3, 1.0] {
-                let values = ValueMaker::new(ValueSizes::Fixed(value_bytes), ratio, 42);
+                let values = marked(ValueSizes::Fixed(value_bytes), ratio, 42);
                 let mut value = Vec::new();
                 values.write(7, 0, &mut value);
                 assert_eq!(value.len(), value_bytes);
@@ -271,7 +327,7 @@ mod tests {
 
     #[test]
     fn versions_are_told_apart() {
-        let values = ValueMaker::new(ValueSizes::Fixed(100), 0.5, 42);
+        let values = marked(ValueSizes::Fixed(100), 0.5, 42);
         let mut value = Vec::new();
         for version in [0, 1, 77, VERSION_MAX - 1] {
             values.write(7, version, &mut value);
@@ -291,7 +347,7 @@ mod tests {
         ] {
             let sizes: ValueSizes = text.parse().expect("good");
             assert_eq!(sizes.to_string(), text);
-            let values = ValueMaker::new(sizes, 0.5, 1);
+            let values = marked(sizes, 0.5, 1);
             let lengths: Vec<usize> = (0..4000).map(|index| values.length(index)).collect();
             assert!(
                 lengths.iter().all(|length| (min..=max).contains(length)),
@@ -321,7 +377,7 @@ mod tests {
 
     #[test]
     fn a_value_longer_than_the_pool_wraps() {
-        let values = ValueMaker::new(ValueSizes::Fixed(POOL_BYTES + 1000), 1.0, 1);
+        let values = marked(ValueSizes::Fixed(POOL_BYTES + 1000), 1.0, 1);
         let mut value = Vec::new();
         values.write(1, 0, &mut value);
         assert!(values.is_value_of(1, &value));
@@ -331,7 +387,7 @@ mod tests {
     #[test]
     fn values_compress_to_about_the_ratio_asked_for() {
         for (value_bytes, ratio) in [(100, 0.5), (400, 0.5), (100, 1.0), (1000, 0.25)] {
-            let values = ValueMaker::new(ValueSizes::Fixed(value_bytes), ratio, 3);
+            let values = marked(ValueSizes::Fixed(value_bytes), ratio, 3);
             let mut raw_bytes = 0;
             let mut compressed_bytes = 0;
             let mut value = Vec::new();

@@ -123,6 +123,16 @@ impl Pattern {
 }
 
 choice! {
+    /// What values consist of.
+    ValueContent, "a content of values",
+    /// A mark that only this key and version have, random bytes, and repetitions of both: it tells every wrong value, and
+    /// compresses as far as asked for.
+    Marked = "marked";
+    /// Byte number i of the value of key number n is n + i, modulo 256, as in the published tests.
+    Counter = "counter";
+}
+
+choice! {
     /// When a write batch is made durable.
     SyncChoice, "a sync mode",
     /// Never by itself; it still goes through the log, into the kernel.

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use choice::{Codec, EngineChoice, EngineKind, OperationKind, Pattern, SyncChoice, Workload};
+pub use choice::{
+    Codec, EngineChoice, EngineKind, OperationKind, Pattern, SyncChoice, ValueContent, Workload,
+};
 pub use step::Step;
 
 use crate::{BenchError, KeyForm, KeyMaker, Result, ValueSizes};
@@ -31,7 +33,9 @@ pub struct Settings {
     pub key_prefix_bytes: usize,
     /// Lengths of values. Up to 1 GiB.
     pub value_sizes: ValueSizes,
-    /// Share of a value that does not compress, 0 to 1.
+    /// What they consist of.
+    pub value_content: ValueContent,
+    /// Share of a marked value that does not compress, 0 to 1.
     pub compression_ratio: f64,
     /// Column families; more than one only for [`Workload::Txn`]. 1 to 64.
     pub families: usize,
@@ -86,6 +90,7 @@ impl Settings {
             key_bytes: 16,
             key_prefix_bytes: 0,
             value_sizes: ValueSizes::Fixed(100),
+            value_content: ValueContent::Marked,
             compression_ratio: 0.5,
             families: 1,
             sync: SyncChoice::None,

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::{
-    BenchError, Codec, EngineKind, Pattern, Result, Settings, Step, SyncChoice, ValueSizes,
-    Workload,
+    BenchError, Codec, EngineKind, Pattern, Result, Settings, Step, SyncChoice, ValueContent,
+    ValueSizes, Workload,
 };
 
 /// Keys when nothing says how many.
@@ -60,7 +60,9 @@ options! {
     /// Bytes of a value: a number or a distribution. Default: 100.
     #[serde(deserialize_with = "sizes")]
     value_bytes: ValueSizes,
-    /// Share of a value that does not compress. Default: 0.5.
+    /// What values consist of. Default: marked.
+    value_content: ValueContent,
+    /// Share of a marked value that does not compress. Default: 0.5.
     compression_ratio: f64,
     /// Which keys, in which order. Default: random.
     pattern: Pattern,
@@ -176,6 +178,7 @@ impl Options {
             key_bytes: test.key_bytes.unwrap_or(default.key_bytes),
             key_prefix_bytes: test.key_prefix_bytes.unwrap_or(default.key_prefix_bytes),
             value_sizes: test.value_bytes.unwrap_or(default.value_sizes),
+            value_content: test.value_content.unwrap_or(default.value_content),
             compression_ratio: test.compression_ratio.unwrap_or(default.compression_ratio),
             families: test
                 .families
@@ -229,6 +232,7 @@ impl Options {
             key_bytes,
             key_prefix_bytes,
             value_bytes,
+            value_content,
             compression_ratio,
             families,
             sync,
@@ -249,6 +253,7 @@ impl Options {
             ("key_bytes", key_bytes.is_some()),
             ("key_prefix_bytes", key_prefix_bytes.is_some()),
             ("value_bytes", value_bytes.is_some()),
+            ("value_content", value_content.is_some()),
             ("compression_ratio", compression_ratio.is_some()),
             ("families", families.is_some()),
             ("sync", sync.is_some()),

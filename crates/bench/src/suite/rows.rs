@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::{OperationReport, Row, RunEnd, Settings, Status, StepReport, Workload};
+use crate::{OperationReport, Row, RunEnd, Settings, Status, StepReport, ValueContent, Workload};
 
 use super::Run;
 
@@ -88,7 +88,10 @@ fn base_row(run: &Run<'_>, settings: &Settings, number: usize, version: &str) ->
         range_size: if has_ranges { step.range_entries } else { 0 },
         sync_enabled: settings.sync == crate::SyncChoice::Full,
         sync_mode: settings.sync.name().to_owned(),
-        compressibility: 1.0 - settings.compression_ratio,
+        compressibility: match settings.value_content {
+            ValueContent::Marked => 1.0 - settings.compression_ratio,
+            ValueContent::Counter => 1.0,
+        },
         codec: settings.codec.name().to_owned(),
         cache_mb: settings.cache_bytes as f64 / MIB,
         memtable_mb: settings.memtable_bytes as f64 / MIB,

@@ -27,6 +27,7 @@ impl<'a> Plan<'a> {
             keys: settings.key_maker(),
             values: ValueMaker::new(
                 settings.value_sizes,
+                settings.value_content,
                 settings.compression_ratio,
                 settings.seed,
             ),

@@ -23,8 +23,9 @@ const LENGTH_GOES_ON: usize = 15;
 const SEQUENCES_JUDGED: usize = 24;
 /// Sequences that yield fewer bytes than this on average are decompressed faster than they are followed.
 const SEQUENCE_BYTES_MIN: usize = 16;
-/// Copies and steps back from match to match for one part.
-const STEPS_MAX: usize = 192;
+/// Copies and steps back from match to match for one part. Whoever needs more is faster with all that lies before it
+/// decompressed (`bench/LEDGER.md`).
+const STEPS_MAX: usize = 8;
 
 /// Positions are in the raw bytes, except `source`.
 #[derive(Clone, Copy)]

@@ -185,6 +185,7 @@ fn options(args: &BenchOptions) -> Options {
         key_bytes: args.key_bytes,
         key_prefix_bytes: args.key_prefix_bytes,
         value_bytes: args.value_bytes,
+        value_content: args.value_content,
         compression_ratio: args.compression_ratio,
         pattern: args.pattern,
         zipfian_exponent: args.zipfian_exponent,
