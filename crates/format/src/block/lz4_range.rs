@@ -9,8 +9,11 @@
 //!
 //! Invariant: what it answers is what a whole decompression has in that place, or nothing.
 //!
-//! What it does not do: work where it does not pay. Blocks of many short sequences, and long chains of matches, are given
-//! up early, and the caller decompresses from the beginning. It reports no damage either: a block that it cannot follow is
+//! It pays where matches repeat a short period over and over, which a decompressor copies a few bytes at a time, each copy
+//! waiting for the one before. Everything else a decompressor does faster than its sequences are noted.
+//!
+//! What it does not do: work where it does not pay. Blocks without short periods or of many short sequences, and long chains
+//! of matches, are given up early, and the caller decompresses from the beginning. It reports no damage either: a block that it cannot follow is
 //! given up too, and the decompressor says what is wrong with it.
 
 use std::{cell::RefCell, ops::Range};
@@ -19,7 +22,11 @@ use std::{cell::RefCell, ops::Range};
 const MATCH_BYTES_MIN: usize = 4;
 /// A length of four bits with this value goes on in the next bytes.
 const LENGTH_GOES_ON: usize = 15;
-/// Before this many sequences, a block is not judged.
+/// A match that repeats what is so near is copied slowly.
+const PERIOD_BYTES_MAX: usize = 16;
+/// After this many sequences, a block without short periods is given up.
+const SEQUENCES_FOR_PERIODS: usize = 4;
+/// Before this many sequences, a block is not judged by their length.
 const SEQUENCES_JUDGED: usize = 24;
 /// Sequences that yield fewer bytes than this on average are decompressed faster than they are followed.
 const SEQUENCE_BYTES_MIN: usize = 16;
@@ -79,6 +86,8 @@ fn rest_of_length(stored: &[u8], at: &mut usize) -> Option<usize> {
 fn note_sequences(stored: &[u8], end: usize, sequences: &mut Vec<Sequence>) -> Option<()> {
     sequences.clear();
     let (mut at, mut start) = (0, 0_usize);
+    // Bytes of matches that repeat a short period.
+    let mut periodic = 0;
     loop {
         let token = usize::from(*stored.get(at)?);
         at += 1;
@@ -114,6 +123,12 @@ fn note_sequences(stored: &[u8], end: usize, sequences: &mut Vec<Sequence>) -> O
         start = matched.checked_add(length)?;
         if start >= end {
             return Some(());
+        }
+        if (sequence.offset as usize) < PERIOD_BYTES_MAX {
+            periodic += length;
+        }
+        if sequences.len() == SEQUENCES_FOR_PERIODS && periodic < start / 2 {
+            return None;
         }
         if sequences.len() >= SEQUENCES_JUDGED && start < sequences.len() * SEQUENCE_BYTES_MIN {
             return None;

@@ -29,7 +29,7 @@
 //! Not here: merging sources (the cursor comes merged), loading separated values, and the reserved kinds, which fail
 //! rather than being misread as absent.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::sync::Arc;
 
 use kingtide_base::{
     Cursor, EntryKind, Fragments, KeyOrder, SeqNo, StorageError, StorageResult, ValuePointer,
@@ -261,7 +261,8 @@ impl<C: Cursor> MvccCursor<C> {
     fn settle_forward(&mut self, mut is_key_done: bool) -> StorageResult<bool> {
         let mut steps = 0;
         while self.source.is_valid() {
-            if is_key_done && self.source_is_on_key() {
+            let key = self.source.key();
+            if is_key_done && is_same(&self.order, key, &self.key) {
                 steps += 1;
                 if steps == VERSION_STEPS_MAX && self.order.is_bytewise() {
                     self.seek_behind_key()?;
@@ -270,16 +271,16 @@ impl<C: Cursor> MvccCursor<C> {
                 }
                 continue;
             }
-            if self.bounds.ends_before(self.source.key(), &self.order) {
+            if self.bounds.ends_before(key, &self.order) {
                 break;
             }
-            is_key_done = self.sees(self.source.sequence());
+            let sequence = self.source.sequence();
+            is_key_done = sees(self.snapshot, sequence);
             steps = 0;
             if is_key_done {
                 self.key.clear();
-                self.key.extend_from_slice(self.source.key());
-                if self.source_is_live()? {
-                    self.expires_at = self.source.expires_at();
+                self.key.extend_from_slice(key);
+                if self.source_is_live(sequence)? {
                     self.position = Position::Forward;
                     return Ok(true);
                 }
@@ -297,7 +298,7 @@ impl<C: Cursor> MvccCursor<C> {
             self.key.extend_from_slice(self.source.key());
             let mut is_live = false;
             loop {
-                if self.sees(self.source.sequence()) {
+                if sees(self.snapshot, self.source.sequence()) {
                     is_live = self.save_version()?;
                 }
                 self.source.prev()?;
@@ -315,13 +316,12 @@ impl<C: Cursor> MvccCursor<C> {
 
     /// Copies the source's version into the buffers if it is live; answers whether it is.
     fn save_version(&mut self) -> StorageResult<bool> {
-        if !self.source_is_live()? {
+        if !self.source_is_live(self.source.sequence())? {
             return Ok(false);
         }
         // Keys that compare equal may differ in bytes (case-insensitive order): the shown version's spelling counts.
         self.key.clear();
         self.key.extend_from_slice(self.source.key());
-        self.expires_at = self.source.expires_at();
         self.value.clear();
         self.value.shrink_to(BUFFER_BYTES_KEPT);
         self.separated = match self.source.value()? {
@@ -343,45 +343,59 @@ impl<C: Cursor> MvccCursor<C> {
         outcome
     }
 
-    #[inline]
-    fn sees(&self, sequence: SeqNo) -> bool {
-        sequence <= self.snapshot || sequence == SeqNo::MAX
-    }
-
-    #[inline]
     fn source_is_on_key(&self) -> bool {
-        self.source.is_valid()
-            && self.order.compare(self.source.key(), &self.key) == Ordering::Equal
+        self.source.is_valid() && is_same(&self.order, self.source.key(), &self.key)
     }
 
-    /// True when a newer range delete lies over the source's version.
-    fn source_is_covered(&mut self) -> bool {
-        let sequence = self.source.sequence();
+    /// True when a newer range delete lies over the source's version, which has this number.
+    fn source_is_covered(&mut self, sequence: SeqNo) -> bool {
         let fragment = self.ranges.find(self.source.key());
         fragment.is_some_and(|fragment| fragment.newest() > sequence)
     }
 
-    /// True when the source's version is a value, false when it hides its key.
+    /// True when the source's version, which has this number, is a value, false when it hides its key. Notes when it
+    /// expires.
     #[inline]
-    fn source_is_live(&mut self) -> StorageResult<bool> {
-        if !self.ranges.is_empty() && self.source_is_covered() {
+    fn source_is_live(&mut self, sequence: SeqNo) -> StorageResult<bool> {
+        if !self.ranges.is_empty() && self.source_is_covered(sequence) {
             return Ok(false);
         }
         match self.source.kind() {
-            EntryKind::Put => Ok(!is_expired(self.source.expires_at(), self.now)),
+            EntryKind::Put => {
+                self.expires_at = self.source.expires_at();
+                Ok(!is_expired(self.expires_at, self.now))
+            }
             EntryKind::Delete | EntryKind::SingleDelete => Ok(false),
             kind @ (EntryKind::RangeDelete | EntryKind::Merge | EntryKind::PutSpilled) => {
                 Err(StorageError::malformed(
                     "merged view of a family",
                     0,
                     format!(
-                        "the entry of commit {} has the reserved kind {kind:?}, which this version cannot read",
-                        self.source.sequence()
+                        "the entry of commit {sequence} has the reserved kind {kind:?}, which this version cannot read"
                     ),
                 ))
             }
         }
     }
+}
+
+/// True when `snapshot` sees a version.
+#[inline]
+fn sees(snapshot: SeqNo, sequence: SeqNo) -> bool {
+    sequence <= snapshot || sequence == SeqNo::MAX
+}
+
+/// True when the two are one key.
+#[inline]
+fn is_same(order: &KeyOrder, left: &[u8], right: &[u8]) -> bool {
+    if order.is_bytewise()
+        && let (Some(left), Some(right)) = (left.last_chunk::<8>(), right.last_chunk::<8>())
+        && left != right
+    {
+        // Neighbours differ in their ends, as a rule: this spares a call.
+        return false;
+    }
+    order.compare(left, right).is_eq()
 }
 
 /// True when an entry that expires at `expires_at` (Unix seconds, 0 for never) is expired at `now`.
