@@ -1,6 +1,6 @@
 //! One entry of a memtable or a table, borrowed, and the cursor through which all of them are walked.
 
-use crate::{ByteReader, EntryKind, FileId, SeqNo, StorageResult, write_varint};
+use crate::{Batch, ByteReader, EntryKind, FileId, SeqNo, StorageResult, write_varint};
 
 /// Where a separated value lies in the value log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,6 +124,23 @@ pub trait Cursor: Send {
     /// # Errors
     /// When storage fails.
     fn value(&mut self) -> StorageResult<ValueRef<'_>>;
+
+    /// Lends entries: replaces the content of `batch` by the entry that the cursor is on and those behind it which are at
+    /// hand and have keys before `until`, and goes to the last of them. Answers false, and stays where it is, when that
+    /// gains nothing: then `batch` means nothing. Only while valid.
+    fn lend(&mut self, until: Option<&[u8]>, batch: &mut Batch) -> bool {
+        let _ = (until, batch);
+        false
+    }
+
+    /// Adds the values to what was lent last, since when the cursor has not moved.
+    ///
+    /// # Errors
+    /// When storage fails.
+    fn lend_values(&mut self, batch: &mut Batch) -> StorageResult<()> {
+        let _ = batch;
+        Ok(())
+    }
 }
 
 impl<C: Cursor + ?Sized> Cursor for Box<C> {
@@ -173,5 +190,13 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
 
     fn value(&mut self) -> StorageResult<ValueRef<'_>> {
         (**self).value()
+    }
+
+    fn lend(&mut self, until: Option<&[u8]>, batch: &mut Batch) -> bool {
+        (**self).lend(until, batch)
+    }
+
+    fn lend_values(&mut self, batch: &mut Batch) -> StorageResult<()> {
+        (**self).lend_values(batch)
     }
 }

@@ -1,6 +1,7 @@
 //! What every other crate of Kingtide speaks in: ids, sequence numbers, entry kinds, key orders, checksums, varints
 //! and limits. No I/O, no threads, no clock.
 
+mod batch;
 mod coding;
 mod comparator;
 mod entry;
@@ -12,6 +13,7 @@ pub mod limits;
 pub mod planted;
 mod ranges;
 
+pub use batch::Batch;
 pub use coding::{ByteReader, Truncated, write_bytes, write_varint};
 pub use comparator::{
     BUILT_IN_COMPARATORS, Comparator, ComparatorRef, KeyOrder, built_in_comparator,

@@ -14,8 +14,10 @@
 //! | [`BlockCache`], [`BlockPlaces`] | decoded blocks, within a hard byte limit |
 //! | [`PageSize`] | whether memory comes in huge pages |
 //! | [`MergeCursor`] | many cursors walked as one |
+//! | [`BatchedCursor`] | a cursor that takes the entries of another one many at a time |
 
 mod arena;
+mod batched;
 mod block_cache;
 mod budget;
 mod filter;
@@ -31,6 +33,7 @@ mod sorted_run;
 mod testing;
 
 pub use arena::{Arena, ArenaEntry, ArenaPool, ArenaWriter, EntryOffset, NewEntry, entry_bytes};
+pub use batched::BatchedCursor;
 pub use block_cache::{BlockCache, BlockCacheUsage, BlockKey, BlockPlaces};
 pub use budget::{Account, Charge, MemoryBudget};
 pub use filter::{Filter, FilterBuilder, FilterFault};

@@ -16,7 +16,7 @@
 
 use std::cmp::Ordering;
 
-use kingtide_base::{Cursor, EntryKind, KeyOrder, SeqNo, StorageResult, ValueRef};
+use kingtide_base::{Batch, Cursor, EntryKind, KeyOrder, SeqNo, StorageResult, ValueRef};
 
 use crate::sorted_run::head_of;
 
@@ -182,6 +182,21 @@ impl<C: Cursor> MergeCursor<C> {
         Ok(())
     }
 
+    /// The source that comes next after the winner: the best of those that lost against it. `None` when there is no other
+    /// source that is not at its end.
+    fn runner_up(&self) -> Option<usize> {
+        let mut best: Option<usize> = None;
+        let mut node = (self.winner + self.sources.len()) / 2;
+        while node > 0 {
+            let loser = self.losers[node];
+            if best.is_none_or(|best| self.beats(loser, best)) {
+                best = Some(loser);
+            }
+            node /= 2;
+        }
+        best.filter(|best| self.heads[*best].is_some())
+    }
+
     /// Changes the direction of the walk; the current entry stays.
     fn turn(&mut self, direction: Direction) -> StorageResult<()> {
         let current = self.winner;
@@ -286,6 +301,43 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
             Some(source) => source.value(),
             None => Ok(ValueRef::Inline(&[])),
         }
+    }
+
+    /// Lends what the winner has before the key of the source that comes next.
+    fn lend(&mut self, until: Option<&[u8]>, batch: &mut Batch) -> bool {
+        if !self.is_valid() || self.direction != Direction::Forward {
+            return false;
+        }
+        let next = match self.live_count {
+            1 => None,
+            _ => self.runner_up(),
+        };
+        let winner = self.winner;
+        let is_lent = match next {
+            None => self.sources[winner].lend(until, batch),
+            Some(next) => {
+                let Ok([winner, next]) = self.sources.get_disjoint_mut([winner, next]) else {
+                    return false;
+                };
+                let is_before = |until| self.order.compare(until, next.key()).is_lt();
+                let until = until.filter(|until| is_before(*until));
+                winner.lend(Some(until.unwrap_or(next.key())), batch)
+            }
+        };
+        if is_lent {
+            // Before the key of the source that comes next it remains the winner.
+            self.refresh(winner);
+        }
+        is_lent
+    }
+
+    fn lend_values(&mut self, batch: &mut Batch) -> StorageResult<()> {
+        let Some(winner) = self.sources.get_mut(self.winner) else {
+            return Ok(());
+        };
+        let outcome = winner.lend_values(batch);
+        self.is_sound &= outcome.is_ok();
+        outcome
     }
 }
 

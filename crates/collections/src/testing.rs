@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 use kingtide_base::{
-    Comparator, Cursor, EntryKind, KeyOrder, SeqNo, StorageError, StorageResult, ValueRef,
+    Batch, Comparator, Cursor, EntryKind, KeyOrder, SeqNo, StorageError, StorageResult, ValueRef,
     built_in_comparator, checksum_mix,
 };
 
@@ -96,11 +96,13 @@ pub(crate) fn sort_model(entries: &mut [ModelEntry], order: &KeyOrder) {
     });
 }
 
-/// Walks a sorted vector by looking at every entry; can be told to fail.
+/// Walks a sorted vector by looking at every entry; can be told to fail, and to lend.
 pub(crate) struct ModelCursor {
     order: KeyOrder,
     entries: Vec<ModelEntry>,
     position: Option<usize>,
+    /// How many entries it lends at once.
+    lent_max: usize,
     /// Moves that still succeed.
     pub(crate) moves_left: usize,
 }
@@ -111,8 +113,20 @@ impl ModelCursor {
             order,
             entries,
             position: None,
+            lent_max: 0,
             moves_left: usize::MAX,
         }
+    }
+
+    /// The same, which lends up to `lent_max` entries at once.
+    pub(crate) fn lending(mut self, lent_max: usize) -> Self {
+        self.lent_max = lent_max;
+        self
+    }
+
+    /// The number of its entries.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
     }
 
     fn go(&mut self, position: Option<usize>) -> StorageResult<()> {
@@ -189,6 +203,40 @@ impl Cursor for ModelCursor {
         Ok(ValueRef::Inline(
             self.current().map_or(&[], |entry| &entry.value),
         ))
+    }
+
+    fn lend(&mut self, until: Option<&[u8]>, batch: &mut Batch) -> bool {
+        let Some(position) = self.position else {
+            return false;
+        };
+        let behind = self.entries[position..].iter().take_while(|entry| {
+            until.is_none_or(|until| self.order.compare(&entry.key, until).is_lt())
+        });
+        let count = behind.take(self.lent_max).count();
+        if count < 2 {
+            return false;
+        }
+        let lent = &self.entries[position..position + count];
+        batch.clear();
+        batch.lend_sequences(lent.iter().map(|entry| entry.sequence));
+        batch.lend_long_and_short_keys(&[], &[], lent.iter().map(|entry| &*entry.key));
+        batch.lend_kinds(lent.iter().map(|entry| (entry.kind, false)));
+        batch.lend_expiries(lent.iter().map(|entry| entry.expires_at));
+        let ends = lent.iter().scan(7, |end, entry| {
+            *end += entry.value.len();
+            Some(*end)
+        });
+        batch.lend_value_ends(7, ends);
+        self.position = Some(position + count - 1);
+        true
+    }
+
+    fn lend_values(&mut self, batch: &mut Batch) -> StorageResult<()> {
+        let end = self.position.map_or(0, |position| position + 1);
+        let lent = &self.entries[end.saturating_sub(batch.len())..end];
+        let values: Vec<&[u8]> = lent.iter().map(|entry| &*entry.value).collect();
+        batch.lend_values(&values.concat());
+        Ok(())
     }
 }
 

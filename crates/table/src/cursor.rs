@@ -10,12 +10,19 @@
 
 use std::sync::Arc;
 
-use kingtide_base::{Cursor, EntryKind, SeqNo, StorageResult, ValueRef};
+use kingtide_base::{Batch, Cursor, EntryKind, SeqNo, StorageResult, ValueRef};
 use kingtide_format::block::{DataBlock, decode_pointer};
 
 use crate::read_ahead::ReadAhead;
 use crate::table::Table;
 use kingtide_collections::BlockCache;
+
+/// The least and the most entries that are lent at once.
+const LENT_MIN: usize = 4;
+const LENT_MAX: usize = 64;
+/// The most bytes of keys that are lent at once, about; values of blocks with longer columns are not lent at all: copying
+/// them would cost more than asking for each.
+const LENT_BYTES_MAX: usize = 64 << 10;
 
 /// What a cursor is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,6 +179,24 @@ impl TableCursor {
         Ok(())
     }
 
+    /// Decompresses the whole value column of the current block, if it is not stored raw. After an error the cursor is
+    /// invalid.
+    fn decompress_column(&mut self) -> StorageResult<()> {
+        let Some(block) = self.block.as_deref() else {
+            return Ok(());
+        };
+        if block.raw_values().is_some() || self.decompressed == Decompressed::Column {
+            return Ok(());
+        }
+        self.decompressed = Decompressed::Nothing;
+        if let Err(fault) = block.decompress_values(&mut self.values) {
+            self.is_valid = false;
+            return Err(self.table.damaged_block(self.block_index, fault));
+        }
+        self.decompressed = Decompressed::Column;
+        Ok(())
+    }
+
     #[inline]
     fn current(&self) -> Option<&DataBlock> {
         self.block.as_deref().filter(|_| self.is_valid)
@@ -314,18 +339,15 @@ impl Cursor for TableCursor {
         {
             self.values.clear();
             let is_first = self.decompressed == Decompressed::Nothing && !self.wants_column;
-            let is_alone =
-                is_first && block.copy_lz4_range(block.value_range(entry), &mut self.values);
-            self.decompressed = if is_alone {
-                Decompressed::Entry(entry)
-            } else if let Err(fault) = block.decompress_values(&mut self.values) {
-                self.decompressed = Decompressed::Nothing;
-                self.is_valid = false;
-                return Err(self.table.damaged_block(self.block_index, fault));
+            if is_first && block.copy_lz4_range(block.value_range(entry), &mut self.values) {
+                self.decompressed = Decompressed::Entry(entry);
             } else {
-                Decompressed::Column
-            };
+                self.decompress_column()?;
+            }
         }
+        let Some(block) = self.block.as_deref() else {
+            return Ok(ValueRef::Inline(&[]));
+        };
         let value = match (block.raw_values(), self.decompressed) {
             (Some(column), _) => block.value(entry, column),
             (None, Decompressed::Entry(_)) if block.is_separated(entry) => {
@@ -341,5 +363,38 @@ impl Cursor for TableCursor {
                 Err(self.table.damaged_block(self.block_index, fault))
             }
         }
+    }
+
+    /// Lends entries of the block that the cursor is in.
+    fn lend(&mut self, until: Option<&[u8]>, batch: &mut Batch) -> bool {
+        let Some(block) = self.block.as_deref().filter(|_| self.is_valid) else {
+            return false;
+        };
+        let end = until.map_or(block.entries(), |until| {
+            block.lower_bound(&self.table.order, until)
+        });
+        let key_bytes = block.prefix().len() + block.middle(self.entry).len();
+        let end = end.min(self.entry + LENT_MAX.min(LENT_BYTES_MAX / key_bytes.max(1)));
+        let is_worth_it = end >= self.entry + LENT_MIN;
+        if is_worth_it && block.values_raw_bytes() <= LENT_BYTES_MAX {
+            batch.clear();
+            block.lend(self.entry..end, batch);
+            self.set_entry(end - 1);
+            return true;
+        }
+        false
+    }
+
+    fn lend_values(&mut self, batch: &mut Batch) -> StorageResult<()> {
+        self.decompress_column()?;
+        if let Some(block) = self.block.as_deref() {
+            let column = block.raw_values().unwrap_or(&self.values);
+            // The cursor is on the last entry that was lent.
+            let end = block.value_range(self.entry).end;
+            let span = end.saturating_sub(batch.value_bytes())..end;
+            // What lies beyond the column is not there: each value that is missing will be asked for by itself.
+            batch.lend_values(column.get(span).unwrap_or_default());
+        }
+        Ok(())
     }
 }

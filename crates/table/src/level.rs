@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kingtide_base::{Cursor, EntryKind, KeyOrder, SeqNo, StorageError, StorageResult, ValueRef};
+use kingtide_base::{
+    Batch, Cursor, EntryKind, KeyOrder, SeqNo, StorageError, StorageResult, ValueRef,
+};
 use kingtide_format::TableMeta;
 use kingtide_format::block::DataBlock;
 
@@ -256,6 +258,18 @@ impl Cursor for LevelCursor {
         match &mut self.current {
             Some(cursor) => cursor.value(),
             None => Ok(ValueRef::Inline(&[])),
+        }
+    }
+
+    fn lend(&mut self, until: Option<&[u8]>, batch: &mut Batch) -> bool {
+        let current = self.current.as_mut();
+        current.is_some_and(|cursor| cursor.lend(until, batch))
+    }
+
+    fn lend_values(&mut self, batch: &mut Batch) -> StorageResult<()> {
+        match &mut self.current {
+            Some(cursor) => cursor.lend_values(batch),
+            None => Ok(()),
         }
     }
 }

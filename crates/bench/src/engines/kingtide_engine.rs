@@ -201,13 +201,10 @@ fn walk(
     } else {
         iter.seek(from)?
     };
-    let mut key = Vec::new();
     let mut visited = 0;
     while valid && visited < limit {
-        // The value borrows the iterator for writing, so the key is kept aside.
-        key.clear();
-        key.extend_from_slice(iter.key());
-        visit(&key, iter.value()?);
+        let (key, value) = iter.entry()?;
+        visit(key, value);
         visited += 1;
         if visited < limit {
             valid = iter.next()?;

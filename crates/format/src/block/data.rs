@@ -25,7 +25,7 @@
 
 use std::ops::Range;
 
-use kingtide_base::{EntryKind, FileId, SeqNo, ValueRef};
+use kingtide_base::{Batch, EntryKind, FileId, SeqNo, ValueRef};
 
 use super::columns::Columns;
 use super::lz4_range::lz4_range;
@@ -389,6 +389,77 @@ impl DataBlock {
             "values",
         ];
         std::array::from_fn(|i| (names[i], starts[i] as usize..starts[i + 1] as usize))
+    }
+
+    /// Adds the entries `range` to `batch`, without values: these are to be taken from the raw value column.
+    pub fn lend(&self, range: Range<usize>, batch: &mut Batch) {
+        let columns = &self.columns;
+        let (prefix, suffix) = (self.prefix(), self.suffix());
+        let minimum = columns.sequence_min;
+        let sequence = |delta: u64| SeqNo(minimum.saturating_add(delta));
+        match columns.sequence_width {
+            0 => batch.lend_sequences(range.clone().map(|_| sequence(0))),
+            1 => {
+                let cells = self.cells::<1>(columns.sequences, &range);
+                batch.lend_sequences(cells.map(|cell| sequence(cell[0].into())));
+            }
+            2 => {
+                let cells = self.cells::<2>(columns.sequences, &range);
+                batch.lend_sequences(cells.map(|cell| sequence(u16::from_le_bytes(cell).into())));
+            }
+            4 => {
+                let cells = self.cells::<4>(columns.sequences, &range);
+                batch.lend_sequences(cells.map(|cell| sequence(u32::from_le_bytes(cell).into())));
+            }
+            _ => {
+                let cells = self.cells::<8>(columns.sequences, &range);
+                batch.lend_sequences(cells.map(|cell| sequence(u64::from_le_bytes(cell))));
+            }
+        }
+        match self.middle_width() {
+            Some(width) => {
+                let middles = &self.fixed_keys()[range.start * width..range.end * width];
+                batch.lend_keys(prefix, suffix, middles, width);
+            }
+            None => {
+                let middles = range.clone().map(|index| self.middle(index));
+                batch.lend_long_and_short_keys(prefix, suffix, middles);
+            }
+        }
+        if columns.kind == 0 {
+            let kinds = range.clone();
+            batch.lend_kinds(kinds.map(|index| (self.kind(index), self.is_separated(index))));
+        } else {
+            batch.lend_kind(self.kind(range.start), self.is_separated(range.start));
+        }
+        if columns.expiry_width > 0 {
+            batch.lend_expiries(range.clone().map(|index| self.expires_at(index)));
+        }
+        let start = self.value_range(range.start).start;
+        match columns.value_ends_width {
+            0 => batch.lend_value_width(columns.value_width as usize),
+            2 => {
+                let cells = self.cells::<2>(columns.value_ends, &range);
+                batch.lend_value_ends(start, cells.map(|cell| u16::from_le_bytes(cell).into()));
+            }
+            _ => {
+                let cells = self.cells::<4>(columns.value_ends, &range);
+                let ends = cells.map(|cell| u32::from_le_bytes(cell) as usize);
+                batch.lend_value_ends(start, ends);
+            }
+        }
+    }
+
+    /// The cells `range` of the column of `N` bytes each that begins at `start`.
+    #[inline]
+    fn cells<const N: usize>(
+        &self,
+        start: u32,
+        range: &Range<usize>,
+    ) -> impl Iterator<Item = [u8; N]> {
+        let start = start as usize;
+        let cells = &self.bytes[start + range.start * N..start + range.end * N];
+        cells.as_chunks::<N>().0.iter().copied()
     }
 
     /// The value of entry `index`, given the raw value column.

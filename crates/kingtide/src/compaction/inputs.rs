@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kingtide_base::{Cursor, Fragments, KeyOrder, SeqNo};
-use kingtide_collections::MergeCursor;
+use kingtide_collections::{BatchedCursor, MergeCursor};
 use kingtide_format::TableMeta;
 use kingtide_table::{CursorUse, LevelCursor};
 
@@ -137,6 +137,7 @@ impl Inputs {
             ));
             sources.push(self.source(cursor, numbers, filter));
         }
+        let sources = sources.into_iter().map(BatchedCursor::new).collect();
         Ok(Box::new(MergeCursor::new(order.clone(), sources)))
     }
 }

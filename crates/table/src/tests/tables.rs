@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kingtide_base::{Cursor, FileId, KeyOrder, SeqNo};
+use kingtide_collections::BatchedCursor;
 use kingtide_format::{CodecId, OldestTombstone};
 
 use super::model::{
@@ -151,10 +152,13 @@ impl ModelCursor<'_> {
                 cursor.seek_for_prev(&key).expect("intact");
                 self.at = self.first_after(&key, Equal).checked_sub(1);
             }
-            4..=10 => {
-                cursor.next().expect("intact");
-                self.at = self.at.map(|at| at + 1).filter(|at| *at <= last);
+            4 => {
+                // Many steps, after which what comes next is lent.
+                for _ in 0..random.below(90) {
+                    self.step_forward(cursor);
+                }
             }
+            5..=10 => self.step_forward(cursor),
             _ => {
                 cursor.prev().expect("intact");
                 self.at = self.at.and_then(|at| at.checked_sub(1));
@@ -167,6 +171,14 @@ impl ModelCursor<'_> {
         assert_eq!(cursor.key(), self.entries[at].key);
         if random.one_in(2) {
             assert_eq!(Entry::at(cursor).expect("intact"), self.entries[at]);
+        }
+    }
+
+    fn step_forward(&mut self, cursor: &mut dyn Cursor) {
+        if let Some(at) = self.at {
+            cursor.next().expect("intact");
+            self.at = Some(at + 1).filter(|at| *at < self.entries.len());
+            assert_eq!(cursor.is_valid(), self.at.is_some());
         }
     }
 
@@ -204,6 +216,13 @@ fn cursors_agree_with_the_model() {
                 order,
                 at: None,
             };
+            model.walk(&mut cursor);
+            for _ in 0..300 {
+                model.step(random, &mut cursor);
+            }
+            // What is lent is the same.
+            let mut cursor = BatchedCursor::new(cursor);
+            model.at = None;
             model.walk(&mut cursor);
             for _ in 0..300 {
                 model.step(random, &mut cursor);
@@ -250,6 +269,13 @@ fn level_cursors_agree_with_the_model() {
                 order,
                 at: None,
             };
+            model.walk(&mut cursor);
+            for _ in 0..300 {
+                model.step(random, &mut cursor);
+            }
+            // What is lent is the same.
+            let mut cursor = BatchedCursor::new(cursor);
+            model.at = None;
             model.walk(&mut cursor);
             for _ in 0..300 {
                 model.step(random, &mut cursor);

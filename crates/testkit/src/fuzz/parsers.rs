@@ -1,7 +1,7 @@
 //! Decoders of single structures.
 
 use kingtide_base::{
-    DatabaseId, EntryKind, FamilyId, FileId, KeyOrder, Lsn, SeqNo, checksum, key_hash,
+    Batch, DatabaseId, EntryKind, FamilyId, FileId, KeyOrder, Lsn, SeqNo, checksum, key_hash,
 };
 use kingtide_collections::{Filter, FilterBuilder};
 use kingtide_format::{
@@ -168,6 +168,25 @@ pub(super) const DATA_BLOCK: Target = Target {
             assert!(block.first_visible(&order, index, &key, SeqNo(5)) <= block.entries());
             if has_values {
                 let _ = block.value(index, &column);
+            }
+        }
+        for start in (0..block.entries()).step_by(40) {
+            let lent = start..block.entries().min(start + 50);
+            let value_bytes = block.value_range(lent.end - 1).end - block.value_range(start).start;
+            if (block.prefix().len() + block.middle(start).len()) < 1000 {
+                let mut batch = Batch::default();
+                block.lend(lent.clone(), &mut batch);
+                assert_eq!(
+                    (batch.len(), batch.value_bytes()),
+                    (lent.len(), value_bytes)
+                );
+                for (place, index) in lent.enumerate() {
+                    block.copy_key(index, &mut key);
+                    assert_eq!(batch.key(place), key);
+                    assert_eq!(batch.sequence(place), block.sequence(index));
+                    assert_eq!(batch.kind(place), block.kind(index));
+                    assert_eq!(batch.expires_at(place), block.expires_at(index));
+                }
             }
         }
     },

@@ -4,14 +4,16 @@ use std::{any::Any, fmt, io, iter::FusedIterator};
 
 use kingtide_base::{Cursor, StorageError, StorageResult, ValuePointer, ValueRef};
 
+use kingtide_collections::BatchedCursor;
+
 use super::MvccCursor;
 use crate::{
     Error, Result,
     read::{scan::Move, tracker::Tracker},
 };
 
-/// The merged cursor under an iterator. `MergeCursor<Box<dyn Cursor>>` fits here as well and saves a virtual call a step.
-pub(crate) type MergedSource = Box<dyn Cursor>;
+/// The merged cursor under an iterator.
+pub(crate) type MergedSource = BatchedCursor<Box<dyn Cursor>>;
 
 /// Reads values that lie in the value log, for one iterator.
 pub(crate) trait ValueSource: Send + Sync {
@@ -189,14 +191,23 @@ impl Iter {
     /// is not positioned then.
     #[inline]
     pub fn value(&mut self) -> Result<&[u8]> {
+        self.entry().map(|(_, value)| value)
+    }
+
+    /// Key and value at once, lent until the next move. As [`Iter::key`] and [`Iter::value`].
+    ///
+    /// # Errors
+    /// Those of [`Iter::value`].
+    #[inline]
+    pub fn entry(&mut self) -> Result<(&[u8], &[u8])> {
         self.check_positioned()?;
         if self.loaded.is_some() {
-            return Ok(self.loaded.as_deref().unwrap_or_default());
+            return Ok((self.view.key(), self.loaded.as_deref().unwrap_or_default()));
         }
         let error = match self.view.entry() {
-            Ok((_, ValueRef::Inline(bytes))) => return Ok(bytes),
+            Ok((key, ValueRef::Inline(bytes))) => return Ok((key, bytes)),
             Ok((key, ValueRef::Separated(pointer))) => match self.values.read(&pointer, key) {
-                Ok(bytes) => return Ok(self.loaded.insert(bytes)),
+                Ok(bytes) => return Ok((key, self.loaded.insert(bytes))),
                 Err(error) => error,
             },
             Err(error) => error,

@@ -544,7 +544,7 @@ impl ValueSource for Arc<Values> {
 fn iter_over(versions: Vec<Version>, moves_left: Option<usize>) -> (Iter, Arc<Values>) {
     let mut source = VecCursor::new(&KeyOrder::BYTEWISE, versions);
     source.moves_left = moves_left;
-    let source: MergedSource = Box::new(source);
+    let source = MergedSource::new(Box::new(source));
     let view = MvccCursor::new(source, KeyOrder::BYTEWISE, SeqNo(100), 100);
     let values = Arc::new(Values::default());
     (

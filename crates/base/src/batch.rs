@@ -1,0 +1,248 @@
+//! Entries that a cursor lends many at a time, so that a walk asks its source once for dozens of them.
+
+use crate::{EntryKind, SeqNo, ValuePointer, ValueRef};
+
+/// Consecutive entries of one source, copied out of it in columns: see [`Cursor::lend`](crate::Cursor::lend). Used again
+/// and again.
+///
+/// The source clears it, and gives every column as many cells as there are entries: sequence numbers first, which say how
+/// many there are.
+#[derive(Debug, Default)]
+pub struct Batch {
+    sequences: Vec<SeqNo>,
+    keys: Parts,
+    kinds: Kinds,
+    /// Empty when nothing expires.
+    expiries: Vec<i64>,
+    values: Parts,
+    has_values: bool,
+}
+
+/// Byte strings in a row.
+#[derive(Debug, Default)]
+struct Parts {
+    bytes: Vec<u8>,
+    /// The length of each, when `ends` is empty.
+    width: usize,
+    ends: Vec<u32>,
+}
+
+impl Parts {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.width = 0;
+        self.ends.clear();
+    }
+
+    #[inline]
+    fn end(&self, index: usize) -> usize {
+        match self.ends.get(index) {
+            Some(end) => *end as usize,
+            None => self.width * (index + 1),
+        }
+    }
+
+    #[inline]
+    fn get(&self, index: usize) -> Option<&[u8]> {
+        let start = index.checked_sub(1).map_or(0, |before| self.end(before));
+        self.bytes.get(start..self.end(index))
+    }
+}
+
+/// What the entries of a [`Batch`] are.
+#[derive(Debug)]
+enum Kinds {
+    All { kind: EntryKind, is_separated: bool },
+    Each(Vec<(EntryKind, bool)>),
+}
+
+impl Default for Kinds {
+    fn default() -> Self {
+        Self::All {
+            kind: EntryKind::Put,
+            is_separated: false,
+        }
+    }
+}
+
+impl Batch {
+    /// Forgets the entries.
+    pub fn clear(&mut self) {
+        self.sequences.clear();
+        self.keys.clear();
+        self.kinds = Kinds::default();
+        self.expiries.clear();
+        self.values.clear();
+        self.has_values = false;
+    }
+
+    /// The sequence numbers.
+    pub fn lend_sequences(&mut self, sequences: impl Iterator<Item = SeqNo>) {
+        self.sequences.extend(sequences);
+    }
+
+    /// Keys that all have a middle of `width` bytes between `prefix` and `suffix`; `middles` are these in a row.
+    pub fn lend_keys(&mut self, prefix: &[u8], suffix: &[u8], middles: &[u8], width: usize) {
+        let keys = &mut self.keys;
+        keys.width = prefix.len() + width + suffix.len();
+        if prefix.is_empty() && suffix.is_empty() {
+            keys.bytes.extend_from_slice(middles);
+            return;
+        }
+        // One key is laid down as often as there are entries, then the middles are written over it.
+        let bytes = self.sequences.len() * keys.width;
+        keys.bytes.extend_from_slice(prefix);
+        keys.bytes.resize(prefix.len() + width, 0);
+        keys.bytes.extend_from_slice(suffix);
+        while keys.bytes.len() < bytes {
+            let more = keys.bytes.len().min(bytes - keys.bytes.len());
+            keys.bytes.extend_from_within(..more);
+        }
+        if width > 0 {
+            let places = keys.bytes.chunks_exact_mut(keys.width);
+            for (place, middle) in places.zip(middles.chunks_exact(width)) {
+                place[prefix.len()..prefix.len() + width].copy_from_slice(middle);
+            }
+        }
+    }
+
+    /// Keys whose middles between `prefix` and `suffix` differ in length.
+    pub fn lend_long_and_short_keys<'a>(
+        &mut self,
+        prefix: &[u8],
+        suffix: &[u8],
+        middles: impl Iterator<Item = &'a [u8]>,
+    ) {
+        let keys = &mut self.keys;
+        for middle in middles {
+            keys.bytes.extend_from_slice(prefix);
+            keys.bytes.extend_from_slice(middle);
+            keys.bytes.extend_from_slice(suffix);
+            keys.ends.push(keys.bytes.len() as u32);
+        }
+    }
+
+    /// The kind of all entries, and whether their values are pointers, as [`ValuePointer::encode`] writes them.
+    pub fn lend_kind(&mut self, kind: EntryKind, is_separated: bool) {
+        self.kinds = Kinds::All { kind, is_separated };
+    }
+
+    /// The kind of each entry, and whether its value is a pointer, as [`ValuePointer::encode`] writes it.
+    pub fn lend_kinds(&mut self, kinds: impl Iterator<Item = (EntryKind, bool)>) {
+        self.kinds = Kinds::Each(kinds.collect());
+    }
+
+    /// When each entry expires, in Unix seconds; 0 means never. Not to be called when nothing expires.
+    pub fn lend_expiries(&mut self, expiries: impl Iterator<Item = i64>) {
+        self.expiries.extend(expiries);
+    }
+
+    /// Says that each value has `width` bytes.
+    pub fn lend_value_width(&mut self, width: usize) {
+        self.values.width = width;
+    }
+
+    /// Where each value ends among the source's values, of which the first one begins at `start`. They must ascend from
+    /// there.
+    pub fn lend_value_ends(&mut self, start: usize, ends: impl Iterator<Item = usize>) {
+        let ends = ends.map(|end| end.saturating_sub(start) as u32);
+        self.values.ends.extend(ends);
+    }
+
+    /// Takes over the values: `bytes` are those of all entries in a row.
+    pub fn lend_values(&mut self, bytes: &[u8]) {
+        self.values.bytes.clear();
+        self.values.bytes.extend_from_slice(bytes);
+        self.has_values = true;
+    }
+
+    /// The number of entries.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.sequences.len()
+    }
+
+    /// True when nothing is lent.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sequences.is_empty()
+    }
+
+    /// How many bytes of values all entries have together.
+    #[must_use]
+    pub fn value_bytes(&self) -> usize {
+        let last = self.len().checked_sub(1);
+        last.map_or(0, |last| self.values.end(last))
+    }
+
+    /// Whether [`Batch::lend_values`] was called since the entries were lent.
+    #[inline]
+    #[must_use]
+    pub fn has_values(&self) -> bool {
+        self.has_values
+    }
+
+    /// The key of entry `index`; empty when there is none.
+    #[inline]
+    #[must_use]
+    pub fn key(&self, index: usize) -> &[u8] {
+        self.keys.get(index).unwrap_or_default()
+    }
+
+    /// The sequence number of entry `index`, which must be there.
+    #[inline]
+    #[must_use]
+    pub fn sequence(&self, index: usize) -> SeqNo {
+        self.sequences[index]
+    }
+
+    #[inline]
+    fn shape(&self, index: usize) -> (EntryKind, bool) {
+        match &self.kinds {
+            Kinds::All { kind, is_separated } => (*kind, *is_separated),
+            Kinds::Each(kinds) => kinds[index],
+        }
+    }
+
+    /// The kind of entry `index`, which must be there.
+    #[inline]
+    #[must_use]
+    pub fn kind(&self, index: usize) -> EntryKind {
+        self.shape(index).0
+    }
+
+    /// When entry `index` expires, in Unix seconds; 0 means never.
+    #[inline]
+    #[must_use]
+    pub fn expires_at(&self, index: usize) -> i64 {
+        self.expiries.get(index).copied().unwrap_or_default()
+    }
+
+    /// True when the value of entry `index` is there: the values were lent, and are what their source said of them.
+    #[inline]
+    #[must_use]
+    pub fn has_value(&self, index: usize) -> bool {
+        index < self.len()
+            && self.has_values
+            && self.values.end(index) <= self.values.bytes.len()
+            && (!self.shape(index).1 || self.pointer(index).is_some())
+    }
+
+    fn pointer(&self, index: usize) -> Option<ValuePointer> {
+        ValuePointer::decode(self.values.get(index)?)
+    }
+
+    /// The value of entry `index`, which must be there: see [`Batch::has_value`].
+    #[inline]
+    #[must_use]
+    pub fn value(&self, index: usize) -> ValueRef<'_> {
+        if self.shape(index).1
+            && let Some(pointer) = self.pointer(index)
+        {
+            return ValueRef::Separated(pointer);
+        }
+        ValueRef::Inline(self.values.get(index).unwrap_or_default())
+    }
+}

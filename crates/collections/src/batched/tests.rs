@@ -1,0 +1,146 @@
+use kingtide_base::{Cursor, EntryKind, KeyOrder, SeqNo};
+
+use super::BatchedCursor;
+use crate::{
+    MergeCursor,
+    testing::{ModelCursor, ModelEntry, Random, orders, seen, sort_model},
+};
+
+const KINDS: [EntryKind; 3] = [EntryKind::Put, EntryKind::Delete, EntryKind::SingleDelete];
+
+/// Sorted entries, dealt to `count` sources that lend up to `lent` of them, and all of them in one that lends nothing.
+fn deal(
+    random: &mut Random,
+    count: usize,
+    lent: usize,
+    order: &KeyOrder,
+) -> (Vec<ModelCursor>, ModelCursor) {
+    let mut all = Vec::new();
+    let mut sources = Vec::new();
+    for source in 0..count {
+        let size = random.below(120);
+        let mut entries: Vec<ModelEntry> = (0..size)
+            .map(|index| ModelEntry {
+                key: random.key(90),
+                sequence: SeqNo(random.below(9) as u64),
+                age: (count - source) * 1000 + index,
+                kind: KINDS[random.below(KINDS.len())],
+                expires_at: random.below(3) as i64,
+                value: vec![index as u8; random.below(20)],
+            })
+            .collect();
+        sort_model(&mut entries, order);
+        all.extend(entries.iter().cloned());
+        sources.push(ModelCursor::new(order.clone(), entries).lending(lent));
+    }
+    sort_model(&mut all, order);
+    (sources, ModelCursor::new(order.clone(), all))
+}
+
+/// Jumps and runs in both directions, by both cursors the same way; what they are on is compared after each step.
+fn walk(random: &mut Random, cursor: &mut dyn Cursor, model: &mut dyn Cursor) {
+    let seed = random.seed;
+    let mut compare = |model: &mut dyn Cursor, go: &dyn Fn(&mut dyn Cursor)| {
+        go(model);
+        go(cursor);
+        assert_eq!(seen(cursor), seen(model), "seed {seed}");
+    };
+    for _ in 0..40 {
+        let key = random.key(90);
+        let ok = "memory does not fail";
+        match random.below(4) {
+            0 => compare(model, &|cursor| cursor.seek_first().expect(ok)),
+            1 => compare(model, &|cursor| cursor.seek_last().expect(ok)),
+            2 => compare(model, &|cursor| cursor.seek(&key).expect(ok)),
+            _ => compare(model, &|cursor| cursor.seek_for_prev(&key).expect(ok)),
+        }
+        for _ in 0..random.below(4) {
+            let is_forward = !random.chance(3);
+            for _ in 0..random.below(60) {
+                if !model.is_valid() {
+                    break;
+                }
+                if is_forward {
+                    compare(model, &|cursor| cursor.next().expect(ok));
+                } else {
+                    compare(model, &|cursor| cursor.prev().expect(ok));
+                }
+            }
+        }
+    }
+}
+
+/// Goal: what is lent is what the source has, in runs, turns and jumps, over one source and over merged ones, and as the
+/// source of a merge. Method: random walks beside a sorted vector, for every order, for sources that lend nothing, little
+/// and much.
+#[test]
+fn walks_like_its_source() {
+    for (number, order) in orders().into_iter().enumerate() {
+        for round in 0..24 {
+            let mut random = Random::new(1000 * number as u64 + round);
+            let lent = [0, 2, 5, 30][round as usize % 4];
+            let (mut one, mut model) = deal(&mut random, 1, lent, &order);
+            let mut cursor = BatchedCursor::new(one.remove(0));
+            assert!(!cursor.is_valid());
+            walk(&mut random, &mut cursor, &mut model);
+
+            let count = 1 + random.below(5);
+            let (sources, mut model) = deal(&mut random, count, lent, &order);
+            let merged = MergeCursor::new(order.clone(), sources);
+            walk(&mut random, &mut BatchedCursor::new(merged), &mut model);
+
+            let (sources, mut model) = deal(&mut random, count, lent, &order);
+            let sources = sources.into_iter().map(BatchedCursor::new).collect();
+            let mut merged = MergeCursor::new(order.clone(), sources);
+            walk(&mut random, &mut merged, &mut model);
+        }
+    }
+}
+
+/// Goal: an error of the source ends the walk until the next seek. Method: a source that fails after some moves.
+#[test]
+fn an_error_makes_it_invalid_and_a_seek_mends_it() {
+    for moves in 1..20 {
+        let mut random = Random::new(3);
+        let (mut sources, model) = deal(&mut random, 1, 4, &KeyOrder::BYTEWISE);
+        let size = model.len();
+        let mut cursor = BatchedCursor::new(sources.remove(0));
+        cursor.source.moves_left = moves;
+        let mut outcome = cursor.seek_first();
+        while outcome.is_ok() {
+            assert!(cursor.is_valid(), "the source fails before its end");
+            outcome = cursor.next();
+        }
+        assert!(!cursor.is_valid());
+        cursor.source.moves_left = usize::MAX;
+        cursor.seek_first().expect("the source is mended");
+        let mut visited = 0;
+        while cursor.is_valid() {
+            visited += 1;
+            cursor.next().expect("the source is mended");
+        }
+        assert_eq!(visited, size);
+    }
+}
+
+/// Goal: what a source lends is taken, and not asked for entry by entry. Method: count the moves of a source that is walked
+/// to its end.
+#[test]
+fn a_walk_moves_the_source_once_for_a_batch() {
+    let entries = (0..1000_u32).map(|index| ModelEntry {
+        key: index.to_be_bytes().to_vec(),
+        sequence: SeqNo(1),
+        age: 0,
+        kind: EntryKind::Put,
+        expires_at: 0,
+        value: Vec::new(),
+    });
+    let source = ModelCursor::new(KeyOrder::BYTEWISE, entries.collect()).lending(50);
+    let mut cursor = BatchedCursor::new(source);
+    cursor.source.moves_left = 100;
+    cursor.seek_first().expect("few moves");
+    while cursor.is_valid() {
+        cursor.next().expect("few moves");
+    }
+    assert_eq!(100 - cursor.source.moves_left, 1 + 3 + 20);
+}
