@@ -87,6 +87,17 @@ impl KeyOrder {
         }
     }
 
+    /// True when the two are one key: when they compare as equal.
+    #[inline]
+    #[must_use]
+    pub fn is_same(&self, left: &[u8], right: &[u8]) -> bool {
+        match &self.custom {
+            // Keys that are compared here are neighbours, which differ in their ends, as a rule: this spares a call.
+            None => left.last_chunk::<8>() == right.last_chunk::<8>() && left == right,
+            Some(comparator) => comparator.compare(left, right).is_eq(),
+        }
+    }
+
     /// True when keys sort as their bytes do, so that prefixes and 8-byte heads may stand for keys.
     #[inline]
     #[must_use]

@@ -24,6 +24,8 @@ const BLOCK_BYTES: usize = 64;
 const BLOCK_BITS: usize = BLOCK_BYTES * 8;
 /// The most bits that a key sets.
 const PROBES_MAX: u8 = 16;
+/// How many keys ahead of the one whose bits are set a block is fetched.
+const PREFETCH_KEYS: usize = 8;
 /// Rates are brought into this range.
 const RATE_MIN: f64 = 1e-6;
 const RATE_MAX: f64 = 0.5;
@@ -105,18 +107,26 @@ impl FilterBuilder {
         let blocks = (self.hashes.len() as f64 * bits_per_key / BLOCK_BITS as f64).ceil();
         // The conversion saturates: beyond 2^32 blocks (256 GiB) a filter loses accuracy, never keys.
         let count = blocks as u32;
-        let mut bytes = vec![0; HEADER_BYTES + count as usize * BLOCK_BYTES];
-        let (header, bits) = bytes.split_at_mut(HEADER_BYTES);
+        let mut blocks = vec![Block([0; 8]); count as usize];
+        for (i, hash) in self.hashes.iter().enumerate() {
+            if let Some(ahead) = self.hashes.get(i + PREFETCH_KEYS) {
+                let block = &raw const blocks[block_index(*ahead, count)];
+                crate::hash_index::prefetch(block.cast());
+            }
+            let Block(words) = &mut blocks[block_index(*hash, count)];
+            for bit in probe_bits(*hash, probes) {
+                words[bit / 64] |= 1 << (bit % 64);
+            }
+        }
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + size_of_val(&*blocks));
+        let mut header = [0; HEADER_BYTES];
         header[..4].copy_from_slice(&MAGIC);
         header[4] = VERSION;
         header[5] = probes;
         header[8..12].copy_from_slice(&count.to_le_bytes());
-        for hash in self.hashes {
-            let start = block_index(hash, count) * BLOCK_BYTES;
-            let block = &mut bits[start..start + BLOCK_BYTES];
-            for bit in probe_bits(hash, probes) {
-                block[bit / 8] |= 1 << (bit % 8);
-            }
+        bytes.extend_from_slice(&header);
+        for Block(words) in blocks {
+            bytes.extend(words.into_iter().flat_map(u64::to_le_bytes));
         }
         bytes
     }

@@ -34,7 +34,7 @@
 //! boundaries come from [`SnapshotRegistry::boundaries`](crate::snapshot::SnapshotRegistry::boundaries). Not decided
 //! here: what counts as the bottom, and what happens to separated values that are dropped.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::sync::Arc;
 
 use kingtide_base::{
     EntryKind, Fragments, KeyOrder, RangeTombstone, SeqNo,
@@ -276,7 +276,7 @@ impl VersionFilter {
     /// Forgets the last key's stripe if `key` is another one.
     #[inline]
     fn turn_to(&mut self, key: &[u8]) {
-        if self.stripe.is_some() && self.order.compare(&self.key, key) == Ordering::Equal {
+        if self.stripe.is_some() && self.order.is_same(&self.key, key) {
             return;
         }
         self.key.clear();

@@ -309,12 +309,9 @@ impl<'a> TableWriter<'a> {
     /// Notes the key of the next entry, whose newest version has the number `sequence`; between two keys, a table is
     /// closed that is full or ends here.
     fn start_key(&mut self, key: &[u8], sequence: SeqNo) -> StorageResult<()> {
-        if self.table.is_some() && self.key == key {
-            return Ok(());
-        }
         let order = &self.family.order;
         match &self.table {
-            Some(_) if order.compare(&self.key, key).is_eq() => {}
+            Some(_) if order.is_same(&self.key, key) => {}
             Some(table) => {
                 let bytes = table.file_bytes_estimate();
                 let cut = self.cutter.cut(order, (&self.key, key), sequence, bytes);
