@@ -262,7 +262,7 @@ impl<C: Cursor> MvccCursor<C> {
         let mut steps = 0;
         while self.source.is_valid() {
             let key = self.source.key();
-            if is_key_done && is_same(&self.order, key, &self.key) {
+            if is_key_done && self.order.is_same(key, &self.key) {
                 steps += 1;
                 if steps == VERSION_STEPS_MAX && self.order.is_bytewise() {
                     self.seek_behind_key()?;
@@ -344,7 +344,7 @@ impl<C: Cursor> MvccCursor<C> {
     }
 
     fn source_is_on_key(&self) -> bool {
-        self.source.is_valid() && is_same(&self.order, self.source.key(), &self.key)
+        self.source.is_valid() && self.order.is_same(self.source.key(), &self.key)
     }
 
     /// True when a newer range delete lies over the source's version, which has this number.
@@ -383,19 +383,6 @@ impl<C: Cursor> MvccCursor<C> {
 #[inline]
 fn sees(snapshot: SeqNo, sequence: SeqNo) -> bool {
     sequence <= snapshot || sequence == SeqNo::MAX
-}
-
-/// True when the two are one key.
-#[inline]
-fn is_same(order: &KeyOrder, left: &[u8], right: &[u8]) -> bool {
-    if order.is_bytewise()
-        && let (Some(left), Some(right)) = (left.last_chunk::<8>(), right.last_chunk::<8>())
-        && left != right
-    {
-        // Neighbours differ in their ends, as a rule: this spares a call.
-        return false;
-    }
-    order.compare(left, right).is_eq()
 }
 
 /// True when an entry that expires at `expires_at` (Unix seconds, 0 for never) is expired at `now`.
