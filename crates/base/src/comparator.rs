@@ -92,8 +92,7 @@ impl KeyOrder {
     #[must_use]
     pub fn is_same(&self, left: &[u8], right: &[u8]) -> bool {
         match &self.custom {
-            // Keys that are compared here are neighbours, which differ in their ends, as a rule: this spares a call.
-            None => left.last_chunk::<8>() == right.last_chunk::<8>() && left == right,
+            None => are_same_bytes(left, right),
             Some(comparator) => comparator.compare(left, right).is_eq(),
         }
     }
@@ -206,6 +205,26 @@ impl Comparator for BuiltIn {
     }
 }
 
+/// True when the two are the same bytes. Keys of 8 to 32 bytes are compared by their ends, without a call.
+#[inline]
+fn are_same_bytes(left: &[u8], right: &[u8]) -> bool {
+    if left.len() != right.len() {
+        return false;
+    }
+    match left.len() {
+        8..16 => have_same_ends::<8>(left, right),
+        16..=32 => have_same_ends::<16>(left, right),
+        33.. => have_same_ends::<16>(left, right) && left == right,
+        _ => left == right,
+    }
+}
+
+#[inline]
+fn have_same_ends<const N: usize>(left: &[u8], right: &[u8]) -> bool {
+    left.last_chunk::<N>() == right.last_chunk::<N>()
+        && left.first_chunk::<N>() == right.first_chunk::<N>()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,6 +259,28 @@ mod tests {
                         if order.compare(a, b).is_le() && order.compare(b, c).is_le() {
                             assert!(order.compare(a, c).is_le(), "{name} {a:?} {b:?} {c:?}");
                         }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Goal: two keys are the same when they compare as equal, wherever they differ. Method: keys of all lengths around
+    /// those that are compared by their ends, each byte changed.
+    #[test]
+    fn the_same_key_is_one_that_compares_as_equal() {
+        for name in ["memcmp", "case_insensitive"] {
+            let order = KeyOrder::new(built_in_comparator(name).expect("built in"));
+            for length in 0..70 {
+                let key = vec![b'k'; length];
+                assert!(order.is_same(&key, &key.clone()));
+                assert!(!order.is_same(&key, &vec![b'k'; length + 1]));
+                for at in 0..length {
+                    for byte in [b'K', b'j', 0xff] {
+                        let mut other = key.clone();
+                        other[at] = byte;
+                        let is_equal = order.compare(&key, &other).is_eq();
+                        assert_eq!(order.is_same(&key, &other), is_equal);
                     }
                 }
             }
