@@ -16,10 +16,12 @@ use kingtide_format::vlog::VLOG_HEADER_BYTES;
 use crate::value_log::ValueFiles;
 
 /// Files that are read ahead of at the same time; others are forgotten, the one not met for longest first.
-const WINDOWS_MAX: usize = 8;
+const WINDOWS_MAX: usize = 64;
 /// The longest piece, and the first, in bytes.
 const PIECE_BYTES_MAX: u64 = 256 << 10;
 const PIECE_BYTES_MIN: u64 = 32 << 10;
+/// All pieces together, in bytes.
+const PIECES_BYTES_MAX: u64 = WINDOWS_MAX as u64 * PIECE_BYTES_MIN;
 /// The largest gap that a step may have, in bytes.
 const GAP_BYTES_MAX: u64 = 64 << 10;
 /// Steps in one direction before pieces are read.
@@ -28,8 +30,11 @@ const STEPS_BEFORE: u32 = 2;
 /// See the module. Holds at most 2 MiB.
 #[derive(Debug, Default)]
 pub struct ValueReadAhead {
-    /// The one met last is the last.
+    /// The file of each window.
+    files: Vec<FileId>,
     windows: Vec<Window>,
+    /// Steps so far.
+    steps: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +45,8 @@ enum Direction {
 
 #[derive(Debug)]
 struct Window {
-    file: FileId,
+    /// The step at which its file was met last.
+    met: u64,
     /// The record read last.
     last: (u64, u64),
     direction: Direction,
@@ -52,27 +58,31 @@ struct Window {
 }
 
 impl ValueReadAhead {
-    /// The value that `pointer` leads to and that was appended for `key`, as [`ValueFiles::read`] answers it.
+    /// Replaces the content of `value` by the value that `pointer` leads to and that was appended for `key`, as
+    /// [`ValueFiles::read`] answers it.
     ///
     /// # Errors
-    /// As [`ValueFiles::read`].
+    /// As [`ValueFiles::read`]; what `value` holds then means nothing.
     pub fn read(
         &mut self,
         files: &ValueFiles,
         pointer: &ValuePointer,
         key: &[u8],
-    ) -> StorageResult<Vec<u8>> {
+        value: &mut Vec<u8>,
+    ) -> StorageResult<()> {
         let span = (
             pointer.offset,
             pointer
                 .offset
                 .saturating_add(u64::from(pointer.record_bytes)),
         );
-        let window = self.window(pointer.file, span);
+        let index = self.window(pointer.file, span);
+        let piece_bytes_max = self.piece_bytes_max();
+        let window = &mut self.windows[index];
         if let Some(record) = window.record(span) {
-            return files.open_value(record, pointer, key);
+            return files.open_value(record, pointer, key, value);
         }
-        match window.wanted_piece(span) {
+        match window.wanted_piece(span, piece_bytes_max) {
             Some(piece) => {
                 window.piece_start = piece.0;
                 // What cannot be read ahead may still be read alone; that tells what is wrong.
@@ -87,38 +97,55 @@ impl ValueReadAhead {
             None => window.piece = Vec::new(),
         }
         match window.record(span) {
-            Some(record) => files.open_value(record, pointer, key),
-            None => files.read(pointer, key),
+            Some(record) => files.open_value(record, pointer, key, value),
+            None => {
+                *value = files.read(pointer, key)?;
+                Ok(())
+            }
         }
     }
 
-    /// The window of `file`, which is told of the step to `span`.
-    fn window(&mut self, file: FileId, span: (u64, u64)) -> &mut Window {
-        let known = self.windows.iter().position(|window| window.file == file);
-        let window = match known {
-            Some(index) => {
-                let mut window = self.windows.remove(index);
-                window.step(span);
-                window
-            }
-            None => {
-                if self.windows.len() >= WINDOWS_MAX {
-                    self.windows.remove(0);
-                }
-                Window {
-                    file,
-                    last: span,
-                    direction: Direction::Forward,
-                    steps: 0,
-                    piece: Vec::new(),
-                    piece_start: 0,
-                    piece_bytes: 0,
-                }
-            }
+    /// How long a piece may be, so that those of all windows keep within their bound.
+    fn piece_bytes_max(&self) -> u64 {
+        let share = PIECES_BYTES_MAX / self.windows.len().max(1) as u64;
+        share.clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
+    }
+
+    /// Which window is that of `file`; it is told of the step to `span`.
+    fn window(&mut self, file: FileId, span: (u64, u64)) -> usize {
+        self.steps += 1;
+        if let Some(index) = self.files.iter().position(|known| *known == file) {
+            let window = &mut self.windows[index];
+            window.met = self.steps;
+            window.step(span);
+            return index;
+        }
+        let window = Window {
+            met: self.steps,
+            last: span,
+            direction: Direction::Forward,
+            steps: 0,
+            piece: Vec::new(),
+            piece_start: 0,
+            piece_bytes: 0,
         };
-        let index = self.windows.len();
-        self.windows.push(window);
-        &mut self.windows[index]
+        if self.windows.len() < WINDOWS_MAX {
+            self.files.push(file);
+            self.windows.push(window);
+            let piece_bytes_max = self.piece_bytes_max();
+            for window in &mut self.windows {
+                if window.piece.capacity() as u64 > piece_bytes_max {
+                    window.piece = Vec::new();
+                }
+            }
+            return self.windows.len() - 1;
+        }
+        let places = self.windows.iter().enumerate();
+        let oldest = places.min_by_key(|(_, window)| window.met);
+        let index = oldest.map_or(0, |(index, _)| index);
+        self.files[index] = file;
+        self.windows[index] = window;
+        index
     }
 }
 
@@ -161,11 +188,15 @@ impl Window {
 
     /// The piece to read for the record at `span`: none before the reader walks, and for records that are long enough to be
     /// read alone.
-    fn wanted_piece(&mut self, (start, end): (u64, u64)) -> Option<(u64, u64)> {
+    fn wanted_piece(
+        &mut self,
+        (start, end): (u64, u64),
+        piece_bytes_max: u64,
+    ) -> Option<(u64, u64)> {
         if self.steps < STEPS_BEFORE {
             return None;
         }
-        self.piece_bytes = (self.piece_bytes * 2).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX);
+        self.piece_bytes = (self.piece_bytes * 2).clamp(PIECE_BYTES_MIN, piece_bytes_max);
         if end.checked_sub(start)? >= self.piece_bytes {
             return None;
         }

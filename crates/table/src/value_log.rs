@@ -206,7 +206,9 @@ impl ValueFiles {
             return belongs(&header, pointer, key).map(|()| value);
         }
         let bytes = read_range(&*value_file.file, name, start, end)?;
-        self.open_value(&bytes, pointer, key)
+        let mut value = Vec::new();
+        self.open_value(&bytes, pointer, key, &mut value)?;
+        Ok(value)
     }
 
     /// The value in chunks that `pointer` leads to, whatever key it was appended for.
@@ -245,7 +247,7 @@ impl ValueFiles {
         .map(|_| ())
     }
 
-    /// The value in `record`, which is what lies where `pointer` leads.
+    /// Replaces the content of `value` by the value in `record`, which is what lies where `pointer` leads.
     ///
     /// # Errors
     /// `Corruption`, as [`ValueFiles::read`].
@@ -254,16 +256,16 @@ impl ValueFiles {
         record: &[u8],
         pointer: &ValuePointer,
         key: &[u8],
-    ) -> StorageResult<Vec<u8>> {
+        value: &mut Vec<u8>,
+    ) -> StorageResult<()> {
         let start = pointer.offset;
         let place = BlockPlace {
             file: pointer.file,
             offset: start,
         };
-        let mut value = Vec::new();
-        let header = open_record(record, place, &mut value)
+        let header = open_record(record, place, value)
             .map_err(|fault| damaged(&vlog_path(pointer.file), start, fault))?;
-        belongs(&header, pointer, key).map(|()| value)
+        belongs(&header, pointer, key)
     }
 
     /// Fills `piece` with the bytes of `file` from the first to the second of `span`, fewer at its end. Nothing is verified.

@@ -308,9 +308,14 @@ impl FamilyValues {
 }
 
 impl ValueSource for FamilyValues {
-    fn read(&mut self, pointer: &ValuePointer, key: &[u8]) -> StorageResult<Vec<u8>> {
+    fn read(
+        &mut self,
+        pointer: &ValuePointer,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> StorageResult<()> {
         let key = self.order.identity(key);
-        self.ahead.read(&self.files.values, pointer, &key)
+        self.ahead.read(&self.files.values, pointer, &key, value)
     }
 }
 

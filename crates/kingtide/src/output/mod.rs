@@ -360,7 +360,9 @@ impl<'a> TableWriter<'a> {
     /// The value of the key noted last, out of a file that is being emptied.
     fn copied(&mut self, pointer: &kingtide_base::ValuePointer) -> StorageResult<Vec<u8>> {
         let key = self.family.order.identity(&self.key);
-        let value = self.ahead.read(&self.files.values, pointer, &key)?;
+        let mut value = Vec::new();
+        self.ahead
+            .read(&self.files.values, pointer, &key, &mut value)?;
         self.family
             .counters
             .note_copied_value(u64::from(pointer.record_bytes));

@@ -15,13 +15,21 @@ use crate::{
 /// The merged cursor under an iterator.
 pub(crate) type MergedSource = BatchedCursor<Box<dyn Cursor>>;
 
+/// The most memory that is kept from one separated value to the next, in bytes.
+const BUFFER_BYTES_KEPT: usize = 1 << 20;
+
 /// Reads values that lie in the value log, for one iterator.
 pub(crate) trait ValueSource: Send + Sync {
-    /// The value of `key` that `pointer` names.
+    /// Replaces the content of `value` by the value of `key` that `pointer` names.
     ///
     /// # Errors
-    /// When storage fails, or what is there is not the value of `key`.
-    fn read(&mut self, pointer: &ValuePointer, key: &[u8]) -> StorageResult<Vec<u8>>;
+    /// When storage fails, or what is there is not the value of `key`; what `value` holds then means nothing.
+    fn read(
+        &mut self,
+        pointer: &ValuePointer,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> StorageResult<()>;
 }
 
 /// Visits the keys of one family in order, as one snapshot sees them.
@@ -57,8 +65,9 @@ pub struct Iter {
     values: Box<dyn ValueSource>,
     #[expect(dead_code, reason = "held for what its drop releases")]
     keep_alive: Box<dyn Any + Send>,
-    /// The separated value of the shown key, once it was asked for.
-    loaded: Option<Vec<u8>>,
+    /// The separated value of the shown key, if it was asked for.
+    loaded: Vec<u8>,
+    is_loaded: bool,
     failed: Option<StorageError>,
     /// Tells the transaction what is read, where its level asks for it.
     tracker: Option<Tracker>,
@@ -85,7 +94,8 @@ impl Iter {
             view,
             values,
             keep_alive,
-            loaded: None,
+            loaded: Vec::new(),
+            is_loaded: false,
             failed: None,
             tracker: None,
         }
@@ -201,15 +211,20 @@ impl Iter {
     #[inline]
     pub fn entry(&mut self) -> Result<(&[u8], &[u8])> {
         self.check_positioned()?;
-        if self.loaded.is_some() {
-            return Ok((self.view.key(), self.loaded.as_deref().unwrap_or_default()));
+        if self.is_loaded {
+            return Ok((self.view.key(), &self.loaded));
         }
         let error = match self.view.entry() {
             Ok((key, ValueRef::Inline(bytes))) => return Ok((key, bytes)),
-            Ok((key, ValueRef::Separated(pointer))) => match self.values.read(&pointer, key) {
-                Ok(bytes) => return Ok((key, self.loaded.insert(bytes))),
-                Err(error) => error,
-            },
+            Ok((key, ValueRef::Separated(pointer))) => {
+                match self.values.read(&pointer, key, &mut self.loaded) {
+                    Ok(()) => {
+                        self.is_loaded = true;
+                        return Ok((key, &self.loaded));
+                    }
+                    Err(error) => error,
+                }
+            }
             Err(error) => error,
         };
         Err(Error::from(duplicate(self.failed.insert(error))))
@@ -240,7 +255,12 @@ impl Iter {
     /// Records how a move ended.
     #[inline]
     fn arrive(&mut self, outcome: StorageResult<bool>, how: Move<'_>) -> Result<bool> {
-        self.loaded = None;
+        if self.is_loaded {
+            self.is_loaded = false;
+            if self.loaded.capacity() > BUFFER_BYTES_KEPT {
+                self.loaded = Vec::new();
+            }
+        }
         match outcome {
             Ok(is_positioned) => {
                 self.failed = None;

@@ -526,7 +526,12 @@ struct Values {
 }
 
 impl ValueSource for Arc<Values> {
-    fn read(&mut self, pointer: &ValuePointer, key: &[u8]) -> StorageResult<Vec<u8>> {
+    fn read(
+        &mut self,
+        pointer: &ValuePointer,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> StorageResult<()> {
         self.reads.fetch_add(1, atomic::Ordering::SeqCst);
         if pointer.offset % 2 == 1 {
             return Err(StorageError::checksum(
@@ -537,7 +542,8 @@ impl ValueSource for Arc<Values> {
                 2,
             ));
         }
-        Ok([b"separated ", key].concat())
+        *value = [b"separated ", key].concat();
+        Ok(())
     }
 }
 
