@@ -210,7 +210,8 @@ impl Window {
     }
 }
 
-/// Fills `piece` with the bytes from the first to the second of `span`, fewer at the end of the file.
+/// Fills `piece` with the bytes from the first to the second of `span`, fewer at the end of the file. After an error what
+/// it holds means nothing.
 pub(crate) fn fill(
     file: &dyn kingtide_env::File,
     name: &str,
@@ -219,7 +220,7 @@ pub(crate) fn fill(
 ) -> StorageResult<()> {
     let length = usize::try_from(span.1.saturating_sub(span.0)).unwrap_or(usize::MAX);
     let length = length.min(PIECE_BYTES_MAX as usize);
-    piece.clear();
+    // Only what grows is zeroed.
     piece.resize(length, 0);
     let error = |error: io::Error| StorageError::io(name, "read", error);
     let read = file.read_at(piece, span.0).map_err(error)?;

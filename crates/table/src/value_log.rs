@@ -271,7 +271,7 @@ impl ValueFiles {
     /// Fills `piece` with the bytes of `file` from the first to the second of `span`, fewer at its end. Nothing is verified.
     ///
     /// # Errors
-    /// When reading fails.
+    /// When reading fails; what `piece` holds then means nothing.
     pub(crate) fn read_piece(
         &self,
         file: FileId,
