@@ -92,6 +92,8 @@ struct Check<'a> {
     read: Vec<(Key, Option<Number>)>,
     /// Ranges scanned, keys that were seen as written by the transaction itself included.
     scanned: Vec<Range<Key>>,
+    /// Keys that a scan showed as written by the transaction itself.
+    shown_own: Vec<Key>,
     /// Keys read for update, and the views of these reads.
     held: Vec<(Key, Moments)>,
     prepared: Vec<Locked>,
@@ -151,6 +153,7 @@ impl<'a> Check<'a> {
             own: Own::default(),
             read: Vec::new(),
             scanned: Vec::new(),
+            shown_own: Vec::new(),
             held: Vec::new(),
             prepared: Locked::of(log),
         }
@@ -160,6 +163,7 @@ impl<'a> Check<'a> {
         self.own.clear();
         self.read.clear();
         self.scanned.clear();
+        self.shown_own.clear();
         self.held.clear();
         let mut view = self.moments(&record.begin);
         for operation in self.log.operations_of(record) {
@@ -217,6 +221,9 @@ impl<'a> Check<'a> {
                 let mut items = self.log.items[items.clone()].iter().peekable();
                 for key in keys.clone() {
                     let number = items.next_if(|item| item.0 == key).map(|item| item.1);
+                    if number.is_some() && self.own.find(key).is_some() {
+                        self.shown_own.push(key);
+                    }
                     self.key((key, number), role, moments)?;
                 }
                 ensure(items.peek().is_none(), || {
@@ -329,7 +336,12 @@ impl<'a> Check<'a> {
             let mut relevant = reads.filter(|read| with_misses || read.1.is_some());
             relevant.any(|read| changed_since(read.0, earliest))
         };
-        // A range is remembered as a whole: what was the transaction's own in it may have been undone since.
+        // What a scan showed is remembered, and at serializable the range as a whole: what was the transaction's own in it
+        // may have been undone since.
+        let is_shown_own = || {
+            let mut keys = self.shown_own.iter();
+            keys.any(|key| changed_since(*key, earliest))
+        };
         let is_in_scan = || {
             let mut keys = self.scanned.iter().flat_map(Range::clone);
             keys.any(|key| changed_since(key, earliest))
@@ -342,7 +354,9 @@ impl<'a> Check<'a> {
         };
         let has_cause = self.held.iter().any(is_held_one)
             || match level {
-                IsolationLevel::RepeatableRead => is_written_one() || is_read_one(false),
+                IsolationLevel::RepeatableRead => {
+                    is_written_one() || is_read_one(false) || is_shown_own()
+                }
                 IsolationLevel::Snapshot => is_written_one(),
                 IsolationLevel::Serializable => {
                     is_written_one() || is_read_one(true) || is_in_scan()
