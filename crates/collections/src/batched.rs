@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Invariant: while entries are lent, the source is on the last of them, and the entry at `at` is shown. A step back
-//! returns the source to the entry shown first, and gives up what is lent.
+//! returns the source to the entry shown first, and gives up what is lent. The source may have grown since (a memtable is
+//! one of those that are merged), so its steps are not counted: it goes back over each entry that was lent.
 //!
 //! Whoever seeks often and steps little would pay for entries that are never shown: nothing is taken in the first steps
 //! after a seek, nor for some steps after the source had nothing to lend.
@@ -57,10 +58,21 @@ impl<C: Cursor> BatchedCursor<C> {
 
     /// Returns the source to the entry that is shown, and gives up what is lent.
     fn return_source(&mut self) -> StorageResult<()> {
-        let steps = self.batch.len().saturating_sub(self.at + 1);
+        let outcome = self.step_back();
         self.drop_batch();
-        for _ in 0..steps {
+        outcome
+    }
+
+    fn step_back(&mut self) -> StorageResult<()> {
+        let last = self.batch.len().saturating_sub(1);
+        for index in (self.at..last).rev() {
+            let (key, sequence) = (self.batch.key(index), self.batch.sequence(index));
             self.source.prev()?;
+            while self.source.is_valid()
+                && (self.source.sequence() != sequence || self.source.key() != key)
+            {
+                self.source.prev()?;
+            }
         }
         Ok(())
     }

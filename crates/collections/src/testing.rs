@@ -124,6 +124,17 @@ impl ModelCursor {
         self
     }
 
+    /// Adds an entry where it belongs; the cursor stays on its own.
+    pub(crate) fn grow(&mut self, entry: ModelEntry) {
+        let current = self.current().cloned();
+        self.entries.push(entry);
+        sort_model(&mut self.entries, &self.order);
+        self.position = self
+            .entries
+            .iter()
+            .position(|at| Some(at) == current.as_ref());
+    }
+
     /// The number of its entries.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()

@@ -123,6 +123,42 @@ fn an_error_makes_it_invalid_and_a_seek_mends_it() {
     }
 }
 
+/// Goal: a step back comes to the entry before the one that is shown, also where the source has grown among what it lent.
+/// Method: entries appear everywhere, and between two walks that turn.
+#[test]
+fn a_source_may_grow_behind_what_it_lent() {
+    let entry = |key: u32, sequence| ModelEntry {
+        key: key.to_be_bytes().to_vec(),
+        sequence: SeqNo(sequence),
+        age: 0,
+        kind: EntryKind::Put,
+        expires_at: 0,
+        value: Vec::new(),
+    };
+    for steps in 0..40_u32 {
+        let entries = (0..60).map(|number| entry(number * 10, 5)).collect();
+        let source = ModelCursor::new(KeyOrder::BYTEWISE, entries).lending(25);
+        let mut cursor = BatchedCursor::new(source);
+        cursor.seek_first().expect("memory does not fail");
+        for _ in 0..steps {
+            cursor.next().expect("memory does not fail");
+        }
+        assert_eq!(cursor.key(), (steps * 10).to_be_bytes());
+        for number in 0..60 {
+            cursor.source.grow(entry(number * 10, 9));
+            cursor.source.grow(entry(number * 10 + 3, 9));
+        }
+        cursor.prev().expect("memory does not fail");
+        // The newer version of the same key lies directly before.
+        assert_eq!(cursor.key(), (steps * 10).to_be_bytes());
+        assert_eq!(cursor.sequence(), SeqNo(9));
+        cursor.prev().expect("memory does not fail");
+        let before = steps.checked_sub(1).map(|before| before * 10 + 3);
+        assert_eq!(cursor.is_valid(), before.is_some());
+        assert!(before.is_none_or(|before| cursor.key() == before.to_be_bytes()));
+    }
+}
+
 /// Goal: what a source lends is taken, and not asked for entry by entry. Method: count the moves of a source that is walked
 /// to its end.
 #[test]
