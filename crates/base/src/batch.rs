@@ -1,6 +1,6 @@
 //! Entries that a cursor lends many at a time, so that a walk asks its source once for dozens of them.
 
-use crate::{EntryKind, SeqNo, ValuePointer, ValueRef};
+use crate::{EntryKind, KeyOrder, SeqNo, ValuePointer, ValueRef};
 
 /// Consecutive entries of one source, copied out of it in columns: see [`Cursor::lend`](crate::Cursor::lend). Used again
 /// and again.
@@ -15,13 +15,26 @@ pub struct Batch {
     /// Empty when nothing expires.
     expiries: Vec<i64>,
     values: Parts,
-    has_values: bool,
+    lent: LentValues,
+}
+
+/// What is there of the values of a [`Batch`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum LentValues {
+    #[default]
+    Nothing,
+    /// What the source has: each is to be looked at.
+    Unchecked,
+    /// All, and none of them is a pointer.
+    AllInline,
 }
 
 /// Byte strings in a row.
 #[derive(Debug, Default)]
 struct Parts {
     bytes: Vec<u8>,
+    /// Where the first one begins in `bytes`.
+    start: usize,
     /// The length of each, when `ends` is empty.
     width: usize,
     ends: Vec<u32>,
@@ -30,10 +43,12 @@ struct Parts {
 impl Parts {
     fn clear(&mut self) {
         self.bytes.clear();
+        self.start = 0;
         self.width = 0;
         self.ends.clear();
     }
 
+    /// Where number `index` ends, counted from the beginning of the first one.
     #[inline]
     fn end(&self, index: usize) -> usize {
         match self.ends.get(index) {
@@ -44,8 +59,30 @@ impl Parts {
 
     #[inline]
     fn get(&self, index: usize) -> Option<&[u8]> {
-        let start = index.checked_sub(1).map_or(0, |before| self.end(before));
-        self.bytes.get(start..self.end(index))
+        let (start, end) = if self.ends.is_empty() {
+            (self.width * index, self.width * (index + 1))
+        } else {
+            let start = index.checked_sub(1).map_or(0, |before| self.end(before));
+            (start, self.end(index))
+        };
+        self.bytes.get(self.start + start..self.start + end)
+    }
+
+    /// Whether number `index`, and so each before it, lies within the bytes.
+    #[inline]
+    fn has(&self, index: usize) -> bool {
+        self.start + self.end(index) <= self.bytes.len()
+    }
+}
+
+/// Puts middles of `N` bytes each, in a row, into places of `width` bytes each, `start` bytes behind their beginnings.
+fn put_middles<const N: usize>(places: (&mut [u8], usize, usize), middles: &[u8]) {
+    let (bytes, width, start) = places;
+    let (middles, _) = middles.as_chunks::<N>();
+    for (place, middle) in bytes.chunks_exact_mut(width).zip(middles) {
+        if let Some(cell) = place[start..].first_chunk_mut::<N>() {
+            *cell = *middle;
+        }
     }
 }
 
@@ -73,7 +110,7 @@ impl Batch {
         self.kinds = Kinds::default();
         self.expiries.clear();
         self.values.clear();
-        self.has_values = false;
+        self.lent = LentValues::Nothing;
     }
 
     /// The sequence numbers.
@@ -98,10 +135,22 @@ impl Batch {
             let more = keys.bytes.len().min(bytes - keys.bytes.len());
             keys.bytes.extend_from_within(..more);
         }
-        if width > 0 {
-            let places = keys.bytes.chunks_exact_mut(keys.width);
-            for (place, middle) in places.zip(middles.chunks_exact(width)) {
-                place[prefix.len()..prefix.len() + width].copy_from_slice(middle);
+        let places = (&mut *keys.bytes, keys.width, prefix.len());
+        match width {
+            0 => {}
+            1 => put_middles::<1>(places, middles),
+            2 => put_middles::<2>(places, middles),
+            3 => put_middles::<3>(places, middles),
+            4 => put_middles::<4>(places, middles),
+            5 => put_middles::<5>(places, middles),
+            6 => put_middles::<6>(places, middles),
+            7 => put_middles::<7>(places, middles),
+            8 => put_middles::<8>(places, middles),
+            _ => {
+                let places = keys.bytes.chunks_exact_mut(keys.width);
+                for (place, middle) in places.zip(middles.chunks_exact(width)) {
+                    place[prefix.len()..prefix.len() + width].copy_from_slice(middle);
+                }
             }
         }
     }
@@ -153,7 +202,32 @@ impl Batch {
     pub fn lend_values(&mut self, bytes: &[u8]) {
         self.values.bytes.clear();
         self.values.bytes.extend_from_slice(bytes);
-        self.has_values = true;
+        self.values.start = 0;
+        self.judge_values();
+    }
+
+    /// Takes over the values without copying them: those of all entries begin at byte `start` of `bytes`, which becomes
+    /// what the batch held before, for use again.
+    pub fn swap_values(&mut self, bytes: &mut Vec<u8>, start: usize) {
+        std::mem::swap(&mut self.values.bytes, bytes);
+        self.values.start = start;
+        self.judge_values();
+    }
+
+    fn judge_values(&mut self) {
+        let last = self.len().checked_sub(1);
+        let are_all_inline = matches!(
+            self.kinds,
+            Kinds::All {
+                is_separated: false,
+                ..
+            }
+        );
+        self.lent = if are_all_inline && last.is_none_or(|last| self.values.has(last)) {
+            LentValues::AllInline
+        } else {
+            LentValues::Unchecked
+        };
     }
 
     /// The number of entries.
@@ -177,11 +251,59 @@ impl Batch {
         last.map_or(0, |last| self.values.end(last))
     }
 
-    /// Whether [`Batch::lend_values`] was called since the entries were lent.
+    /// Whether [`Batch::lend_values`] or [`Batch::swap_values`] was called since the entries were lent.
     #[inline]
     #[must_use]
     pub fn has_values(&self) -> bool {
-        self.has_values
+        self.lent != LentValues::Nothing
+    }
+
+    /// How many entries directly behind entry `index` are shown one after another to whoever reads as of `snapshot`,
+    /// without a look at any of them: puts that never expire, not newer than `snapshot`, each of another key than the one
+    /// before it in `order`. None when the last entry of all is not before `until`.
+    #[must_use]
+    pub fn shown_behind(
+        &self,
+        index: usize,
+        snapshot: SeqNo,
+        order: &KeyOrder,
+        until: Option<&[u8]>,
+    ) -> usize {
+        let are_lasting_puts = self.expiries.is_empty()
+            && matches!(
+                self.kinds,
+                Kinds::All {
+                    kind: EntryKind::Put,
+                    ..
+                }
+            );
+        let is_within = |until| order.compare(self.key(self.len() - 1), until).is_lt();
+        if !are_lasting_puts || !until.is_none_or(is_within) {
+            return 0;
+        }
+        let sequences = self.sequences.get(index + 1..).unwrap_or_default();
+        let are_seen = sequences.iter().all(|sequence| *sequence <= snapshot);
+        let seen = if are_seen {
+            sequences.len()
+        } else {
+            let is_seen = |sequence: &&SeqNo| **sequence <= snapshot;
+            sequences.iter().take_while(is_seen).count()
+        };
+        let (start, width) = (index * self.keys.width, self.keys.width);
+        let different = if self.keys.ends.is_empty() && width > 0 {
+            let keys = self.keys.bytes.get(start..).unwrap_or_default();
+            let next = keys.get(width..).unwrap_or_default();
+            let pairs = keys.chunks_exact(width).zip(next.chunks_exact(width));
+            pairs
+                .take(seen)
+                .take_while(|(before, key)| !order.is_same(before, key))
+                .count()
+        } else {
+            let is_new = |place: &usize| !order.is_same(self.key(place - 1), self.key(*place));
+            let behind = index + 1..index + 1 + seen;
+            behind.take_while(is_new).count()
+        };
+        different.min(seen)
     }
 
     /// The key of entry `index`; empty when there is none.
@@ -225,20 +347,40 @@ impl Batch {
     #[must_use]
     pub fn has_value(&self, index: usize) -> bool {
         index < self.len()
-            && self.has_values
-            && self.values.end(index) <= self.values.bytes.len()
-            && (!self.shape(index).1 || self.pointer(index).is_some())
+            && match self.lent {
+                LentValues::Nothing => false,
+                LentValues::Unchecked => {
+                    self.values.has(index)
+                        && (!self.shape(index).1 || self.pointer(index).is_some())
+                }
+                LentValues::AllInline => true,
+            }
     }
 
     fn pointer(&self, index: usize) -> Option<ValuePointer> {
         ValuePointer::decode(self.values.get(index)?)
     }
 
+    /// Whether the values of all entries are there, and are no pointers: then [`Batch::inline_value`] has them.
+    #[inline]
+    #[must_use]
+    pub fn has_inline_values(&self) -> bool {
+        self.lent == LentValues::AllInline
+    }
+
+    /// The value of entry `index`, while [`Batch::has_inline_values`] says so.
+    #[inline]
+    #[must_use]
+    pub fn inline_value(&self, index: usize) -> &[u8] {
+        self.values.get(index).unwrap_or_default()
+    }
+
     /// The value of entry `index`, which must be there: see [`Batch::has_value`].
     #[inline]
     #[must_use]
     pub fn value(&self, index: usize) -> ValueRef<'_> {
-        if self.shape(index).1
+        if self.lent != LentValues::AllInline
+            && self.shape(index).1
             && let Some(pointer) = self.pointer(index)
         {
             return ValueRef::Separated(pointer);

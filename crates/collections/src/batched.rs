@@ -14,7 +14,7 @@
 //! Whoever seeks often and steps little would pay for entries that are never shown: nothing is taken in the first steps
 //! after a seek, nor for some steps after the source had nothing to lend.
 
-use kingtide_base::{Batch, Cursor, EntryKind, SeqNo, StorageResult, ValueRef};
+use kingtide_base::{Batch, Cursor, EntryKind, KeyOrder, SeqNo, StorageResult, ValueRef};
 
 /// Steps after a seek before entries are taken.
 const STEPS_BEFORE: u32 = 3;
@@ -42,6 +42,74 @@ impl<C: Cursor> BatchedCursor<C> {
             at: 0,
             wait: STEPS_BEFORE,
         }
+    }
+
+    /// How many entries behind this one are lent and shown one after another as of `snapshot`: see
+    /// [`Batch::shown_behind`]. 0 when nothing is lent. The steps over them cannot fail, and do not ask the source; a call of
+    /// [`Cursor::value`] may, and then gives up what is lent: see [`BatchedCursor::has_lent_value`].
+    #[inline]
+    #[must_use]
+    pub fn shown_behind(&self, snapshot: SeqNo, order: &KeyOrder, until: Option<&[u8]>) -> usize {
+        if self.is_lent() {
+            self.batch.shown_behind(self.at, snapshot, order, until)
+        } else {
+            0
+        }
+    }
+
+    /// Goes to the following entry, which must be lent.
+    #[inline]
+    pub fn next_lent(&mut self) {
+        debug_assert!(self.at + 1 < self.batch.len());
+        self.at += 1;
+    }
+
+    /// Whether key and value of the entry are lent together: then [`BatchedCursor::lent_entry`] has them. Asks the source
+    /// for the values of what it lent, once.
+    ///
+    /// # Errors
+    /// When storage fails; the cursor is invalid then.
+    #[inline]
+    pub fn has_lent_value(&mut self) -> StorageResult<bool> {
+        if self.batch.has_value(self.at) {
+            return Ok(true);
+        }
+        self.take_values()?;
+        Ok(self.batch.has_value(self.at))
+    }
+
+    /// Key and value of the entry, while [`BatchedCursor::has_lent_value`] says so.
+    #[inline]
+    #[must_use]
+    pub fn lent_entry(&self) -> (&[u8], ValueRef<'_>) {
+        (self.batch.key(self.at), self.batch.value(self.at))
+    }
+
+    /// Whether key and value are lent for every entry at hand, the values here: then [`BatchedCursor::lent_inline_entry`]
+    /// has those of this one.
+    #[inline]
+    #[must_use]
+    pub fn has_lent_inline_values(&self) -> bool {
+        self.batch.has_inline_values()
+    }
+
+    /// Key and value of the entry, while [`BatchedCursor::has_lent_inline_values`] says so.
+    #[inline]
+    #[must_use]
+    pub fn lent_inline_entry(&self) -> (&[u8], &[u8]) {
+        (self.batch.key(self.at), self.batch.inline_value(self.at))
+    }
+
+    #[inline(never)]
+    fn take_values(&mut self) -> StorageResult<()> {
+        if self.is_lent()
+            && !self.batch.has_values()
+            && let Err(error) = self.source.lend_values(&mut self.batch)
+        {
+            self.drop_batch();
+            return Err(error);
+        }
+        Ok(())
     }
 
     /// Forgets what is lent before a jump.
@@ -175,13 +243,7 @@ impl<C: Cursor> Cursor for BatchedCursor<C> {
     #[inline]
     fn value(&mut self) -> StorageResult<ValueRef<'_>> {
         if self.is_lent() {
-            if !self.batch.has_values()
-                && let Err(error) = self.source.lend_values(&mut self.batch)
-            {
-                self.drop_batch();
-                return Err(error);
-            }
-            if self.batch.has_value(self.at) {
+            if self.has_lent_value()? {
                 return Ok(self.batch.value(self.at));
             }
             // The source itself says what is wrong with it.

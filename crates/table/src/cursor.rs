@@ -108,7 +108,7 @@ impl TableCursor {
     /// Goes over to another table, without a place in it; what it needs to work is kept. Answers the table that it was in.
     pub(crate) fn change_table(&mut self, table: Arc<Table>) -> Arc<Table> {
         let left = std::mem::replace(&mut self.table, table);
-        self.read_ahead = ReadAhead::default();
+        self.read_ahead.restart();
         self.block = None;
         self.is_valid = false;
         self.decompressed = Decompressed::Nothing;
@@ -388,12 +388,20 @@ impl Cursor for TableCursor {
     fn lend_values(&mut self, batch: &mut Batch) -> StorageResult<()> {
         self.decompress_column()?;
         if let Some(block) = self.block.as_deref() {
-            let column = block.raw_values().unwrap_or(&self.values);
             // The cursor is on the last entry that was lent.
             let end = block.value_range(self.entry).end;
-            let span = end.saturating_sub(batch.value_bytes())..end;
+            let start = end.saturating_sub(batch.value_bytes());
             // What lies beyond the column is not there: each value that is missing will be asked for by itself.
-            batch.lend_values(column.get(span).unwrap_or_default());
+            match block.raw_values() {
+                Some(column) => batch.lend_values(column.get(start..end).unwrap_or_default()),
+                // The last of the block: nothing else is wanted of its column.
+                None if self.entry + 1 == block.entries() => {
+                    batch.swap_values(&mut self.values, start);
+                    self.decompressed = Decompressed::Nothing;
+                    self.wants_column = true;
+                }
+                None => batch.lend_values(self.values.get(start..end).unwrap_or_default()),
+            }
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use kingtide_base::StorageResult;
 use kingtide_format::block::DataBlock;
 
 use crate::cursor::CursorUse;
-use crate::sections::read_range;
+use crate::sections::read_range_into;
 use crate::table::Table;
 use kingtide_collections::{Account, BlockCache, Charge};
 
@@ -46,6 +46,14 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
+    /// Forgets all but the memory: another table comes.
+    pub fn restart(&mut self) {
+        self.buffer.clear();
+        self.last = None;
+        self.misses = 0;
+        self.window_bytes = 0;
+    }
+
     /// Data block `index` of `table`.
     pub fn fetch(
         &mut self,
@@ -95,9 +103,8 @@ impl ReadAhead {
             let window_bytes = self.window_bytes.min(affordable_bytes(table));
             let block_end = extent.end.max(extent.start + window_bytes);
             let end = block_end.min(table.fences.data_end());
-            // The old one goes first, so that there are never two.
-            self.buffer = Vec::new();
-            self.buffer = read_range(&*table.file, &table.name, extent.start, end)?;
+            let range = extent.start..end;
+            read_range_into(&*table.file, &table.name, range, &mut self.buffer)?;
             self.start = extent.start;
             self.account(table);
         }

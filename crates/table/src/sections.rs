@@ -164,19 +164,47 @@ pub(crate) fn read_range(
     start: u64,
     end: u64,
 ) -> StorageResult<Vec<u8>> {
+    let mut bytes = Vec::new();
+    read_range_into(file, name, start..end, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The same, in place of what `bytes` holds, in its memory if that is enough. After an error `bytes` is empty.
+pub(crate) fn read_range_into(
+    file: &dyn File,
+    name: &str,
+    range: Range<u64>,
+    bytes: &mut Vec<u8>,
+) -> StorageResult<()> {
+    let outcome = try_read_range(file, name, range, bytes);
+    if outcome.is_err() {
+        bytes.clear();
+    }
+    outcome
+}
+
+fn try_read_range(
+    file: &dyn File,
+    name: &str,
+    Range { start, end }: Range<u64>,
+    bytes: &mut Vec<u8>,
+) -> StorageResult<()> {
     const EARLY: &str = "file ends early";
     let length = usize::try_from(end.saturating_sub(start))
         .map_err(|_| StorageError::malformed(name, start, "impossible length"))?;
-    let mut bytes = Vec::new();
-    bytes
-        .try_reserve_exact(length)
-        .map_err(|_| StorageError::malformed(name, start, "impossible length"))?;
+    if bytes.capacity() < length {
+        // The old memory goes first, so that there are never two.
+        *bytes = Vec::new();
+        bytes
+            .try_reserve_exact(length)
+            .map_err(|_| StorageError::malformed(name, start, "impossible length"))?;
+    }
     bytes.resize(length, 0);
     let read = file
-        .read_at(&mut bytes, start)
+        .read_at(bytes, start)
         .map_err(|error| StorageError::io(name, "read", error))?;
     if read == length {
-        Ok(bytes)
+        Ok(())
     } else {
         let fault = BlockFault::mismatch(EARLY, length as u64, read as u64);
         Err(damaged(name, start, fault))

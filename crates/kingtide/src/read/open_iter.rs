@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use kingtide_base::{Cursor, Fragments, KeyOrder, SeqNo};
-use kingtide_collections::{BatchedCursor, MergeCursor};
+use kingtide_collections::MergeCursor;
 use kingtide_table::{CursorUse, LevelCursor, LevelTables};
 
 use super::{
@@ -125,7 +125,7 @@ pub(crate) fn open_iter(parts: IterParts<'_>, point: ReadPoint) -> Result<Iter> 
         Err(cursors) => Box::new(MergeCursor::new(parts.order.clone(), cursors)),
     };
     let view = MvccCursor::new(
-        BatchedCursor::new(merged),
+        merged,
         parts.order.clone(),
         point.sequence,
         point.clock.unwrap_or_default(),

@@ -18,10 +18,13 @@
 //!   backward:            ^ source                  key and value in the buffers
 //! ```
 //!
+//! Where the source lends entries many at a time ([`BatchedCursor`]), it also tells how many of those behind the shown one
+//! are shown one after another, so that the next moves look at nothing: this is the *run*.
+//!
 //! The source may grow while it is walked (an active memtable): what appears is newer than the snapshot. It must be opened
 //! after the snapshot's number was read, so that it holds everything that the snapshot sees.
 //!
-//! Invariants: `key` holds the shown key whenever there is one. `Forward`: the source is on the shown version.
+//! Invariants: `key` holds the shown key, except in `Run`. `Forward` and `Run`: the source is on the shown version.
 //! `Backward`: the source is on the last version of the preceding key, or invalid if there is none.
 //!
 //! A version below a newer range delete hides its key like a tombstone does.
@@ -37,6 +40,8 @@ use kingtide_base::{
     planted::{self, Bug},
 };
 
+use kingtide_collections::BatchedCursor;
+
 use super::{Bounds, RangeFinder};
 
 /// Versions of one key that are stepped over before the source seeks behind the key.
@@ -51,6 +56,8 @@ enum Position {
     Nowhere,
     /// On the version that is shown.
     Forward,
+    /// On the version that is shown, which is lent; the key is there alone.
+    Run,
     /// Before all versions of the key that is shown; the version is in the buffers.
     Backward,
 }
@@ -59,7 +66,7 @@ enum Position {
 ///
 /// Every move answers whether a key is shown afterwards. After an error no key is shown; seek to go on.
 pub(crate) struct MvccCursor<C> {
-    source: C,
+    source: BatchedCursor<C>,
     order: KeyOrder,
     snapshot: SeqNo,
     /// Unix seconds: what expires at or before this is expired.
@@ -69,6 +76,8 @@ pub(crate) struct MvccCursor<C> {
     ranges: RangeFinder,
 
     position: Position,
+    /// How many of the source's next entries are shown one after another.
+    run: usize,
     /// The shown key, or the key whose remaining versions are being passed over.
     key: Vec<u8>,
     expires_at: i64,
@@ -81,13 +90,14 @@ impl<C: Cursor> MvccCursor<C> {
     /// What `snapshot` sees of `source` when its clock says `now` (Unix seconds). `source` must be ordered by `order`.
     pub(crate) fn new(source: C, order: KeyOrder, snapshot: SeqNo, now: i64) -> Self {
         Self {
-            source,
+            source: BatchedCursor::new(source),
             ranges: RangeFinder::new(order.clone(), Arc::default()),
             order,
             snapshot,
             now,
             bounds: Bounds::default(),
             position: Position::Nowhere,
+            run: 0,
             key: Vec::new(),
             expires_at: 0,
             value: Vec::new(),
@@ -98,7 +108,7 @@ impl<C: Cursor> MvccCursor<C> {
     /// The same, confined to `bounds`: seeks are clamped, moves end at the bounds.
     pub(crate) fn with_bounds(mut self, bounds: Bounds) -> Self {
         self.bounds = bounds;
-        self.position = Position::Nowhere;
+        self.lose_position();
         self
     }
 
@@ -106,7 +116,7 @@ impl<C: Cursor> MvccCursor<C> {
     /// [`merged_ranges`](super::merged_ranges)).
     pub(crate) fn with_ranges(mut self, ranges: Arc<Fragments>) -> Self {
         self.ranges = RangeFinder::new(self.order.clone(), ranges);
-        self.position = Position::Nowhere;
+        self.lose_position();
         self
     }
 
@@ -115,7 +125,7 @@ impl<C: Cursor> MvccCursor<C> {
     /// # Errors
     /// When storage fails.
     pub(crate) fn seek_to_first(&mut self) -> StorageResult<bool> {
-        self.position = Position::Nowhere;
+        self.lose_position();
         match self.bounds.lower() {
             Some(lower) => self.source.seek(lower)?,
             None => self.source.seek_first()?,
@@ -128,7 +138,7 @@ impl<C: Cursor> MvccCursor<C> {
     /// # Errors
     /// When storage fails.
     pub(crate) fn seek_to_last(&mut self) -> StorageResult<bool> {
-        self.position = Position::Nowhere;
+        self.lose_position();
         match self.bounds.upper() {
             Some(upper) => self.source.seek_for_prev(upper)?,
             None => self.source.seek_last()?,
@@ -145,7 +155,7 @@ impl<C: Cursor> MvccCursor<C> {
     /// # Errors
     /// When storage fails.
     pub(crate) fn seek(&mut self, key: &[u8]) -> StorageResult<bool> {
-        self.position = Position::Nowhere;
+        self.lose_position();
         if self.bounds.starts_after(key, &self.order) {
             return self.seek_to_first();
         }
@@ -161,7 +171,7 @@ impl<C: Cursor> MvccCursor<C> {
     /// # Errors
     /// When storage fails.
     pub(crate) fn seek_for_prev(&mut self, key: &[u8]) -> StorageResult<bool> {
-        self.position = Position::Nowhere;
+        self.lose_position();
         if self.bounds.ends_before(key, &self.order) {
             return self.seek_to_last();
         }
@@ -178,9 +188,42 @@ impl<C: Cursor> MvccCursor<C> {
     /// When storage fails.
     #[inline]
     pub(crate) fn next(&mut self) -> StorageResult<bool> {
+        if self.next_of_run() {
+            return Ok(true);
+        }
+        self.go_on()
+    }
+
+    /// Goes to the following key, if that is the next one of a run.
+    #[inline]
+    pub(crate) fn next_of_run(&mut self) -> bool {
+        if self.run == 0 {
+            return false;
+        }
+        self.run -= 1;
+        self.position = Position::Run;
+        self.source.next_lent();
+        true
+    }
+
+    /// Whether key and value are at hand: then [`MvccCursor::run_entry`] has them. Only in a run.
+    #[inline]
+    pub(crate) fn has_run_entry(&self) -> bool {
+        self.position == Position::Run && self.source.has_lent_inline_values()
+    }
+
+    /// Key and value, while [`MvccCursor::has_run_entry`] says so.
+    #[inline]
+    pub(crate) fn run_entry(&self) -> (&[u8], &[u8]) {
+        self.source.lent_inline_entry()
+    }
+
+    /// Goes to the following key where more than one step may lead to it.
+    fn go_on(&mut self) -> StorageResult<bool> {
+        self.save_key();
         match std::mem::replace(&mut self.position, Position::Nowhere) {
             Position::Nowhere => return Ok(false),
-            Position::Forward => self.source.next()?,
+            Position::Forward | Position::Run => self.source.next()?,
             Position::Backward if planted::is(Bug::IteratorSkips) => {
                 self.seek_behind_key()?;
                 if self.source.is_valid() {
@@ -197,12 +240,13 @@ impl<C: Cursor> MvccCursor<C> {
     ///
     /// # Errors
     /// When storage fails.
-    #[inline]
     pub(crate) fn prev(&mut self) -> StorageResult<bool> {
+        self.save_key();
+        self.run = 0;
         match std::mem::replace(&mut self.position, Position::Nowhere) {
             Position::Nowhere => return Ok(false),
             // Versions too new for the snapshot may lie between the source and the preceding key.
-            Position::Forward => loop {
+            Position::Forward | Position::Run => loop {
                 self.source.prev()?;
                 if !self.source_is_on_key() {
                     break;
@@ -216,6 +260,17 @@ impl<C: Cursor> MvccCursor<C> {
     /// Shows no key until the next seek.
     pub(crate) fn lose_position(&mut self) {
         self.position = Position::Nowhere;
+        self.run = 0;
+    }
+
+    /// Puts the shown key into `key`, if it is not there.
+    fn save_key(&mut self) {
+        if self.position == Position::Run {
+            self.key.clear();
+            self.key.extend_from_slice(self.source.key());
+            self.expires_at = 0;
+            self.position = Position::Forward;
+        }
     }
 
     /// True while a key is shown.
@@ -227,13 +282,21 @@ impl<C: Cursor> MvccCursor<C> {
     /// The shown key, as the shown version spells it; empty without a position.
     #[inline]
     pub(crate) fn key(&self) -> &[u8] {
-        if self.is_valid() { &self.key } else { &[] }
+        match self.position {
+            Position::Nowhere => &[],
+            Position::Run => self.source.key(),
+            Position::Forward | Position::Backward => &self.key,
+        }
     }
 
     /// When the shown entry expires, in Unix seconds; 0 for never, and without a position.
     #[inline]
     pub(crate) fn expires_at(&self) -> i64 {
-        if self.is_valid() { self.expires_at } else { 0 }
+        match self.position {
+            // Of a run nothing expires.
+            Position::Nowhere | Position::Run => 0,
+            Position::Forward | Position::Backward => self.expires_at,
+        }
     }
 
     /// Key and value at once, lent until the next move; both are empty without a position.
@@ -244,15 +307,38 @@ impl<C: Cursor> MvccCursor<C> {
     pub(crate) fn entry(&mut self) -> StorageResult<(&[u8], ValueRef<'_>)> {
         match (self.position, self.separated) {
             (Position::Nowhere, _) => Ok((&[], ValueRef::Inline(&[]))),
-            (Position::Forward, _) => match self.source.value() {
-                Ok(value) => Ok((&self.key, value)),
-                Err(error) => {
-                    self.position = Position::Nowhere;
-                    Err(error)
+            (Position::Forward | Position::Run, _) => {
+                if self.has_lent_value()? {
+                    Ok(self.source.lent_entry())
+                } else {
+                    self.entry_of_source()
                 }
-            },
+            }
             (Position::Backward, Some(pointer)) => Ok((&self.key, ValueRef::Separated(pointer))),
             (Position::Backward, None) => Ok((&self.key, ValueRef::Inline(&self.value))),
+        }
+    }
+
+    #[inline]
+    fn has_lent_value(&mut self) -> StorageResult<bool> {
+        let outcome = self.source.has_lent_value();
+        if outcome.is_err() {
+            self.lose_position();
+        }
+        outcome
+    }
+
+    /// Key and value of the version that the source is on. The source gives up what it lent, and with that the run ends:
+    /// what has appeared since then is not to be shown.
+    fn entry_of_source(&mut self) -> StorageResult<(&[u8], ValueRef<'_>)> {
+        self.save_key();
+        self.run = 0;
+        match self.source.value() {
+            Ok(value) => Ok((&self.key, value)),
+            Err(error) => {
+                self.position = Position::Nowhere;
+                Err(error)
+            }
         }
     }
 
@@ -282,6 +368,10 @@ impl<C: Cursor> MvccCursor<C> {
                 self.key.extend_from_slice(key);
                 if self.source_is_live(sequence)? {
                     self.position = Position::Forward;
+                    if self.ranges.is_empty() {
+                        let (order, until) = (&self.order, self.bounds.upper());
+                        self.run = self.source.shown_behind(self.snapshot, order, until);
+                    }
                     return Ok(true);
                 }
             }

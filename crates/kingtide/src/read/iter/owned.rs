@@ -4,8 +4,6 @@ use std::{any::Any, fmt, io, iter::FusedIterator};
 
 use kingtide_base::{Cursor, StorageError, StorageResult, ValuePointer, ValueRef};
 
-use kingtide_collections::BatchedCursor;
-
 use super::MvccCursor;
 use crate::{
     Error, Result,
@@ -13,7 +11,7 @@ use crate::{
 };
 
 /// The merged cursor under an iterator.
-pub(crate) type MergedSource = BatchedCursor<Box<dyn Cursor>>;
+pub(crate) type MergedSource = Box<dyn Cursor>;
 
 /// The most memory that is kept from one separated value to the next, in bytes.
 const BUFFER_BYTES_KEPT: usize = 1 << 20;
@@ -159,6 +157,10 @@ impl Iter {
     )]
     #[inline]
     pub fn next(&mut self) -> Result<bool> {
+        let is_plain = !self.is_loaded && self.tracker.is_none() && self.failed.is_none();
+        if is_plain && self.view.next_of_run() {
+            return Ok(true);
+        }
         self.check_positioned()?;
         let outcome = self.view.next();
         self.arrive(outcome, Move::Next)
@@ -210,6 +212,10 @@ impl Iter {
     /// Those of [`Iter::value`].
     #[inline]
     pub fn entry(&mut self) -> Result<(&[u8], &[u8])> {
+        // A failure is that of a value that lies elsewhere; a run has none.
+        if self.view.has_run_entry() {
+            return Ok(self.view.run_entry());
+        }
         self.check_positioned()?;
         if self.is_loaded {
             return Ok((self.view.key(), &self.loaded));

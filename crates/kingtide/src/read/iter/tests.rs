@@ -4,7 +4,7 @@
 use std::{cmp::Ordering, sync::Arc};
 
 use kingtide_base::{
-    Cursor, EntryKind, FileId, KeyOrder, SeqNo, StorageError, StorageResult, ValuePointer,
+    Batch, Cursor, EntryKind, FileId, KeyOrder, SeqNo, StorageError, StorageResult, ValuePointer,
     ValueRef, built_in_comparator,
 };
 
@@ -56,6 +56,16 @@ impl Version {
             ..Self::put(key, sequence, b"")
         }
     }
+
+    /// The value as batches hold it.
+    fn encoded_value(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        match &self.value {
+            Ok(value) => bytes.extend_from_slice(value),
+            Err(pointer) => pointer.encode(&mut bytes),
+        }
+        bytes
+    }
 }
 
 /// A cursor over versions in memory, which can be told to fail.
@@ -66,6 +76,12 @@ struct VecCursor {
     /// Moves until one fails; never when `None`.
     moves_left: Option<usize>,
     moves: Arc<AtomicUsize>,
+    /// How many entries it lends; none below 2.
+    lent_max: usize,
+    /// Lends no values, so that each must be asked for.
+    keeps_values: bool,
+    /// Grows when it is asked for a value: by a newer version of the key behind it.
+    grows: bool,
 }
 
 impl VecCursor {
@@ -83,7 +99,16 @@ impl VecCursor {
             index: None,
             moves_left: None,
             moves: Arc::default(),
+            lent_max: 0,
+            keeps_values: false,
+            grows: false,
         }
+    }
+
+    /// The same, lending up to `entries` entries.
+    fn lending(mut self, entries: usize) -> Self {
+        self.lent_max = entries;
+        self
     }
 
     fn go(&mut self, index: Option<usize>) -> StorageResult<()> {
@@ -159,10 +184,64 @@ impl Cursor for VecCursor {
     }
 
     fn value(&mut self) -> StorageResult<ValueRef<'_>> {
+        let behind = self.index.map_or(0, |index| index + 1);
+        if self.grows && behind < self.versions.len() {
+            let newer = Version {
+                sequence: SeqNo(99),
+                ..self.versions[behind].clone()
+            };
+            self.versions.insert(behind, newer);
+        }
         Ok(match &self.current().value {
             Ok(bytes) => ValueRef::Inline(bytes),
             Err(pointer) => ValueRef::Separated(*pointer),
         })
+    }
+
+    fn lend(&mut self, until: Option<&[u8]>, batch: &mut Batch) -> bool {
+        let index = self.index.expect("entries are lent by valid cursors only");
+        let behind = self.versions[index..].iter().take_while(|version| {
+            until.is_none_or(|until| self.order.compare(&version.key, until).is_lt())
+        });
+        let count = behind.take(self.lent_max).count();
+        if count < 2 {
+            return false;
+        }
+        let lent = &self.versions[index..index + count];
+        batch.clear();
+        batch.lend_sequences(lent.iter().map(|version| version.sequence));
+        batch.lend_long_and_short_keys(&[], &[], lent.iter().map(|version| &*version.key));
+        let shape = |version: &Version| (version.kind, version.value.is_err());
+        if lent.iter().all(|version| shape(version) == shape(&lent[0])) {
+            batch.lend_kind(lent[0].kind, lent[0].value.is_err());
+        } else {
+            batch.lend_kinds(lent.iter().map(shape));
+        }
+        if lent.iter().any(|version| version.expires_at != 0) {
+            batch.lend_expiries(lent.iter().map(|version| version.expires_at));
+        }
+        let ends = lent.iter().scan(0, |end, version| {
+            *end += version.encoded_value().len();
+            Some(*end)
+        });
+        batch.lend_value_ends(0, ends);
+        self.index = Some(index + count - 1);
+        true
+    }
+
+    fn lend_values(&mut self, batch: &mut Batch) -> StorageResult<()> {
+        let end = self.index.map_or(0, |index| index + 1);
+        let lent = &self.versions[end.saturating_sub(batch.len())..end];
+        let values: Vec<Vec<u8>> = lent.iter().map(Version::encoded_value).collect();
+        if self.keeps_values {
+            batch.lend_values(&[]);
+        } else if end.is_multiple_of(2) {
+            batch.lend_values(&values.concat());
+        } else {
+            let mut bytes = [b"before".to_vec(), values.concat()].concat();
+            batch.swap_values(&mut bytes, 6);
+        }
+        Ok(())
     }
 }
 
@@ -357,8 +436,101 @@ fn random_walks_show_what_the_model_shows() {
             check_walk(&order, seed, |order, versions| {
                 VecCursor::new(order, versions)
             });
+            check_walk(&order, seed, |order, versions| {
+                let mut source = VecCursor::new(order, versions).lending(2 + seed as usize % 30);
+                source.keeps_values = seed % 9 == 0;
+                source
+            });
         }
     }
+}
+
+/// Goal: the same over what is lent most often: puts that stay, one version of each key. Method: as above, in long walks.
+#[test]
+fn runs_show_what_the_model_shows() {
+    for name in ["memcmp", "reverse_memcmp", "case_insensitive"] {
+        let order = order_named(name);
+        for seed in 0..200 {
+            let mut random = Random(seed);
+            let mut versions: Vec<Version> = (0..200_u64)
+                .map(|number| {
+                    // Two of them are one key where case does not count.
+                    let key = [format!("k{number:03}"), format!("K{number:03}")];
+                    let key = &key[usize::from(random.below(30) == 0)];
+                    Version::put(key.as_bytes(), 1 + number % 3, key.as_bytes())
+                })
+                .collect();
+            for _ in 0..random.below(6) {
+                let place = random.below(versions.len());
+                let version = &mut versions[place];
+                match random.below(4) {
+                    0 => version.sequence = SeqNo(50),
+                    1 => version.kind = EntryKind::Delete,
+                    2 => version.expires_at = [50, 150][random.below(2)],
+                    _ => {
+                        let older = Version {
+                            sequence: SeqNo(0),
+                            ..version.clone()
+                        };
+                        versions.push(older);
+                    }
+                }
+            }
+            let options = IterOptions {
+                upper: (seed % 2 == 0).then(|| b"k150".to_vec()),
+                ..IterOptions::default()
+            };
+            let bounds = Bounds::new(&options, &order).unwrap();
+            let model = model(&versions, &order, SeqNo(9), 100, &bounds);
+            let source = VecCursor::new(&order, versions).lending(2 + random.below(70));
+            let mut view =
+                MvccCursor::new(source, order.clone(), SeqNo(9), 100).with_bounds(bounds);
+            let mut index = Some(0);
+            assert_eq!(view.seek_to_first().unwrap(), !model.is_empty());
+            while let Some(place) = index.filter(|place| *place < model.len()) {
+                let what = format!("{name}, seed {seed}, entry {place}");
+                if random.below(3) > 0 {
+                    check(&mut view, &model, Some(place), &what);
+                }
+                index = if random.below(20) == 0 {
+                    view.prev().unwrap();
+                    place.checked_sub(1)
+                } else {
+                    view.next().unwrap();
+                    Some(place + 1)
+                };
+                assert_eq!(
+                    view.is_valid(),
+                    index.is_some_and(|place| place < model.len()),
+                    "{what}"
+                );
+            }
+        }
+    }
+}
+
+/// Goal: a source that gives up what it lent may have grown, and what has appeared is not shown. Method: one that lends no
+/// values, and grows at each of them.
+#[test]
+fn a_run_ends_where_the_source_gives_up_what_it_lent() {
+    let versions: Vec<Version> = (0..100)
+        .map(|number| Version::put(format!("{number:03}").as_bytes(), 1, b"seen"))
+        .collect();
+    let mut source = VecCursor::new(&KeyOrder::BYTEWISE, versions.clone()).lending(30);
+    source.keeps_values = true;
+    source.grows = true;
+    let mut view = MvccCursor::new(source, KeyOrder::BYTEWISE, SeqNo(9), 0);
+    let mut is_valid = view.seek_to_first().unwrap();
+    for (number, version) in versions.iter().enumerate() {
+        assert!(is_valid);
+        assert_eq!(view.key(), version.key);
+        if number % 7 == 5 {
+            let (key, _) = view.entry().unwrap();
+            assert_eq!(key, version.key);
+        }
+        is_valid = view.next().unwrap();
+    }
+    assert!(!is_valid);
 }
 
 #[test]
@@ -550,7 +722,7 @@ impl ValueSource for Arc<Values> {
 fn iter_over(versions: Vec<Version>, moves_left: Option<usize>) -> (Iter, Arc<Values>) {
     let mut source = VecCursor::new(&KeyOrder::BYTEWISE, versions);
     source.moves_left = moves_left;
-    let source = MergedSource::new(Box::new(source));
+    let source: MergedSource = Box::new(source);
     let view = MvccCursor::new(source, KeyOrder::BYTEWISE, SeqNo(100), 100);
     let values = Arc::new(Values::default());
     (
