@@ -36,7 +36,7 @@ use kingtide_env::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{budget::MemoryBudget, pages::PageSize};
 
-use pool::ArenaMemory;
+pub(crate) use pool::ArenaMemory;
 pub use pool::ArenaPool;
 
 /// Entries begin at multiples of this many bytes.

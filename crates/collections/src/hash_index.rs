@@ -8,15 +8,14 @@
 //! One writer; it stores a slot with Release after the entry is published, readers load it with Acquire. At most 7/8 of
 //! the slots are used, so probing ends; the table does not grow: a memtable that would exceed it is full.
 
-use std::cmp::Ordering as KeyOrdering;
+use std::{cmp::Ordering as KeyOrdering, sync::Arc};
 
 use kingtide_base::KeyOrder;
 use kingtide_env::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::{
-    arena::{Arena, EntryOffset},
-    pages::PageSize,
-};
+use crate::arena::{Arena, ArenaPool, EntryOffset};
+#[cfg(not(loom))]
+use crate::{arena::ArenaMemory, pages::PageSize};
 
 /// The fewest slots of a table.
 const SLOTS_MIN: usize = 16;
@@ -44,18 +43,20 @@ impl HashIndex {
     /// An empty table for at least `keys_max` different keys. The memory is touched as slots are used.
     #[must_use]
     pub fn new(keys_max: usize) -> Self {
-        Self::in_pages(keys_max, PageSize::Small)
+        Self {
+            slots: Slots::empty(slots_for(keys_max)),
+            used: AtomicUsize::new(0),
+        }
     }
 
-    /// As [`HashIndex::new`], in pages of `size`. With [`PageSize::Huge`], for an index that will be filled, all the memory is
-    /// touched at once, whatever pages the system gives: the places of slots are random, so that those of few keys would
-    /// touch all of it anyway, each page first by a read and then by a write.
+    /// As [`HashIndex::new`], for a table that will be filled: in huge pages, all of them touched at once, whatever pages the
+    /// system gives. The places of slots are random, so that those of few keys would touch all of it anyway, each page first
+    /// by a read and then by a write. The memory is that of an earlier one, if `pool` has some of that size, and goes back
+    /// there.
     #[must_use]
-    pub fn in_pages(keys_max: usize, size: PageSize) -> Self {
-        let wanted = keys_max.saturating_add(keys_max / 7).saturating_add(1);
-        let slots = wanted.clamp(SLOTS_MIN, SLOTS_MAX).next_power_of_two();
+    pub fn to_be_filled(keys_max: usize, pool: &Arc<ArenaPool>) -> Self {
         Self {
-            slots: Slots::empty(slots, size),
+            slots: Slots::touched(slots_for(keys_max), pool),
             used: AtomicUsize::new(0),
         }
     }
@@ -73,7 +74,7 @@ impl HashIndex {
     #[must_use]
     pub fn touched_bytes(&self) -> usize {
         let all = size_of_val(&*self.slots);
-        if self.slots.is_touched {
+        if self.slots.are_touched() {
             return all;
         }
         self.used_keys().saturating_mul(PAGE_BYTES).min(all)
@@ -212,29 +213,54 @@ pub fn prefetch_bytes(bytes: &[u8]) {
     }
 }
 
-/// Slots whose memory is zeroed by the system when it is first touched.
+/// How many slots a table for so many keys has.
+fn slots_for(keys_max: usize) -> usize {
+    let wanted = keys_max.saturating_add(keys_max / 7).saturating_add(1);
+    wanted.clamp(SLOTS_MIN, SLOTS_MAX).next_power_of_two()
+}
+
+/// Slots whose memory is zeroed by the system when it is first touched, or touched already.
 #[cfg(not(loom))]
 struct Slots {
-    pages: crate::pages::Pages,
+    /// `Some` until the slots are dropped.
+    memory: Option<ArenaMemory>,
     count: usize,
-    /// True when all the memory was touched at once.
-    is_touched: bool,
+    /// Where touched memory goes back to.
+    pool: Option<Arc<ArenaPool>>,
 }
 
 #[cfg(not(loom))]
 impl Slots {
     /// So many empty slots, at least one.
-    fn empty(count: usize, size: PageSize) -> Self {
+    fn empty(count: usize) -> Self {
         let bytes = count * size_of::<AtomicU64>();
-        let is_touched = size == PageSize::Huge;
-        let pages = match is_touched {
-            true => crate::pages::Pages::touched(bytes, size),
-            false => crate::pages::Pages::zeroed(bytes, size),
-        };
         Self {
-            pages,
+            memory: Some(ArenaMemory::new(bytes, PageSize::Small)),
             count,
-            is_touched,
+            pool: None,
+        }
+    }
+
+    /// The same, with all their memory touched.
+    fn touched(count: usize, pool: &Arc<ArenaPool>) -> Self {
+        Self {
+            memory: Some(pool.take_touched(count * size_of::<AtomicU64>())),
+            count,
+            pool: Some(Arc::clone(pool)),
+        }
+    }
+
+    /// True when all the memory was touched at once.
+    fn are_touched(&self) -> bool {
+        self.pool.is_some()
+    }
+}
+
+#[cfg(not(loom))]
+impl Drop for Slots {
+    fn drop(&mut self) {
+        if let (Some(memory), Some(pool)) = (self.memory.take(), &self.pool) {
+            pool.give(memory);
         }
     }
 }
@@ -245,9 +271,12 @@ impl std::ops::Deref for Slots {
 
     #[inline]
     fn deref(&self) -> &[AtomicU64] {
-        let first = self.pages.base().as_ptr().cast();
-        // SAFETY: the block has room for `count` slots and is aligned to a cache line; zeros are slots, and from then on
-        // they are only accessed as atomics, for as long as `self` lives.
+        let Some(memory) = &self.memory else {
+            return &[];
+        };
+        let first = memory.base().as_ptr().cast();
+        // SAFETY: the block has room for `count` slots, was all zeros, and is aligned to a cache line; zeros are slots, and
+        // from then on they are only accessed as atomics, for as long as `self` lives.
         unsafe { std::slice::from_raw_parts(first, self.count) }
     }
 }
@@ -255,16 +284,27 @@ impl std::ops::Deref for Slots {
 #[cfg(loom)]
 struct Slots {
     slots: Box<[AtomicU64]>,
-    is_touched: bool,
+    are_touched: bool,
 }
 
 #[cfg(loom)]
 impl Slots {
-    fn empty(count: usize, size: PageSize) -> Self {
+    fn empty(count: usize) -> Self {
         Self {
             slots: (0..count).map(|_| AtomicU64::new(0)).collect(),
-            is_touched: size == PageSize::Huge,
+            are_touched: false,
         }
+    }
+
+    fn touched(count: usize, _pool: &Arc<ArenaPool>) -> Self {
+        Self {
+            are_touched: true,
+            ..Self::empty(count)
+        }
+    }
+
+    fn are_touched(&self) -> bool {
+        self.are_touched
     }
 }
 

@@ -26,8 +26,7 @@ const ALIGNMENT: usize = 64;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Smaller blocks get no huge pages: the one that is in use counts as a whole, and is to be a small part.
 const HUGE_BLOCK_BYTES_MIN: usize = 2 * HUGE_PAGE_BYTES;
-/// Bytes of a small page, as a rule. Where they are larger, [`Pages::touched`] touches them more than once.
-#[cfg(not(loom))]
+/// Bytes of a small page, as a rule. Where they are larger, [`Pages::touch`] touches them more than once.
 const SMALL_PAGE_BYTES: usize = 4096;
 /// Mappings are as long as multiples of this, which are multiples of the page size on every machine.
 const MAPPING_STEP_BYTES: usize = 64 << 10;
@@ -84,18 +83,21 @@ impl Pages {
         }
     }
 
-    /// As [`Pages::zeroed`], with all pages touched already. The first touch of a page is a write then: one that is read
-    /// first has to be exchanged at the first write, which interrupts other threads too.
-    #[cfg(not(loom))]
-    pub(crate) fn touched(bytes: usize, size: PageSize) -> Self {
-        let pages = Self::zeroed(bytes, size);
-        for at in (0..bytes).step_by(SMALL_PAGE_BYTES) {
+    /// Touches all pages of a block that is all zeros. The first touch of a page is a write then: one that is read first has
+    /// to be exchanged at the first write, which interrupts other threads too.
+    pub(crate) fn touch(&mut self) {
+        for at in (0..self.bytes()).step_by(SMALL_PAGE_BYTES) {
             // SAFETY: the byte is inside the block.
-            let byte = unsafe { pages.base.as_ptr().add(at) };
-            // SAFETY: as above, nobody else knows the block, and it is all zeros. Volatile, or this would be left out.
+            let byte = unsafe { self.base.as_ptr().add(at) };
+            // SAFETY: as above, and nobody else has the block. Volatile, or this would be left out.
             unsafe { byte.write_volatile(0) };
         }
-        pages
+    }
+
+    /// Makes the block all zeros again.
+    pub(crate) fn zero(&mut self) {
+        // SAFETY: these are the bytes of the block, and nobody else has it.
+        unsafe { self.base.as_ptr().write_bytes(0, self.bytes()) };
     }
 
     /// The first byte.
@@ -220,7 +222,7 @@ mod tests {
         let all = [1, 4096, MAPPED_BYTES_MIN - 1, MAPPED_BYTES_MIN, 3 << 20];
         // Miri goes through blocks byte by byte, and maps none.
         let all = &all[..if cfg!(miri) { 2 } else { all.len() }];
-        let ways = [Pages::zeroed, Pages::touched];
+        let ways = [Pages::zeroed, touched];
         for (make, bytes) in ways
             .into_iter()
             .flat_map(|make| all.iter().map(move |n| (make, *n)))
@@ -236,6 +238,12 @@ mod tests {
         }
     }
 
+    fn touched(bytes: usize, size: PageSize) -> Pages {
+        let mut pages = Pages::zeroed(bytes, size);
+        pages.touch();
+        pages
+    }
+
     /// Goal: blocks in huge pages are aligned, zeroed and whole too, before and after they are touched, and their neighbours
     /// are not harmed. Method: several at once, of sizes around whole pages, each filled with a number of its own.
     #[test]
@@ -247,7 +255,7 @@ mod tests {
             3 * HUGE_PAGE_BYTES - 1,
             5 * HUGE_PAGE_BYTES + 16,
         ];
-        let mut blocks: Vec<_> = [Pages::zeroed, Pages::touched]
+        let mut blocks: Vec<_> = [Pages::zeroed, touched]
             .into_iter()
             .flat_map(|make| sizes.map(|bytes| (make(bytes, PageSize::Huge), bytes)))
             .collect();
@@ -260,10 +268,14 @@ mod tests {
             assert!(all.iter().all(|byte| *byte == 0));
             all.fill(number as u8 + 1);
         }
-        for (number, (pages, _)) in blocks.iter().enumerate() {
+        for (number, (pages, _)) in blocks.iter_mut().enumerate() {
             // SAFETY: as above.
             let all = unsafe { std::slice::from_raw_parts(pages.base().as_ptr(), pages.bytes()) };
             assert!(all.iter().all(|byte| *byte == number as u8 + 1));
+            pages.zero();
+            // SAFETY: as above.
+            let all = unsafe { std::slice::from_raw_parts(pages.base().as_ptr(), pages.bytes()) };
+            assert!(all.iter().all(|byte| *byte == 0));
         }
     }
 

@@ -1,4 +1,4 @@
-//! The memory of arenas, and the pool that keeps it from one arena to the next.
+//! The memory of arenas and of hash indexes, and the pool that keeps it from one memtable to the next.
 //!
 //! A block that was in use has had its pages touched, which makes it worth keeping; what an earlier arena left there is
 //! below no published length, so nobody sees it.
@@ -13,15 +13,15 @@ use crate::{
 };
 
 /// A block of memory; owns it.
-pub(super) struct ArenaMemory {
+pub(crate) struct ArenaMemory {
     pub(super) pages: Pages,
     /// Bytes from the first on whose pages may have been touched.
     pub(super) touched_bytes: usize,
 }
 
 impl ArenaMemory {
-    /// A block of so many bytes, more than 0 and at most 32 GiB.
-    fn new(capacity_bytes: usize, size: PageSize) -> Self {
+    /// A block of so many bytes, more than 0 and at most 32 GiB, all zeros.
+    pub(crate) fn new(capacity_bytes: usize, size: PageSize) -> Self {
         Self {
             pages: Pages::zeroed(capacity_bytes, size),
             touched_bytes: 0,
@@ -29,7 +29,8 @@ impl ArenaMemory {
     }
 
     /// The first byte.
-    pub(super) fn base(&self) -> NonNull<u8> {
+    #[inline]
+    pub(crate) fn base(&self) -> NonNull<u8> {
         self.pages.base()
     }
 
@@ -39,7 +40,7 @@ impl ArenaMemory {
     }
 }
 
-/// Keeps memory of dropped arenas for new ones. What it keeps is on the budget's account [`Account::Kept`], as far as its
+/// Keeps memory of dropped arenas, and of hash indexes that were to be filled, for new ones. What it keeps is on the budget's account [`Account::Kept`], as far as its
 /// pages were touched.
 pub struct ArenaPool {
     free: Mutex<Vec<ArenaMemory>>,
@@ -47,11 +48,11 @@ pub struct ArenaPool {
     budget: Arc<MemoryBudget>,
 }
 
-/// Free arenas that a pool keeps in all; beyond, memory is given back.
+/// Free blocks that a pool keeps in all; beyond, memory is given back.
 const POOL_ARENAS_MAX: usize = 64;
 
 impl ArenaPool {
-    /// A pool that keeps up to `free_per_capacity_max` free arenas of each capacity, and at most 64 in all.
+    /// A pool that keeps up to `free_per_capacity_max` free blocks of each capacity, and at most 64 in all.
     #[must_use]
     pub fn new(free_per_capacity_max: usize) -> Arc<Self> {
         Self::with_budget(free_per_capacity_max, MemoryBudget::unlimited())
@@ -111,8 +112,20 @@ impl ArenaPool {
         }
     }
 
+    /// A block of so many bytes, all zeros and all touched: one of the free ones, or one from the system in huge pages.
+    pub(crate) fn take_touched(&self, bytes: usize) -> ArenaMemory {
+        let mut memory = self.take(bytes, PageSize::Huge);
+        if memory.touched_bytes > 0 {
+            memory.pages.zero();
+        } else {
+            memory.pages.touch();
+        }
+        memory.touched_bytes = bytes;
+        memory
+    }
+
     /// Keeps `memory`, or gives it back to the allocator when there is enough.
-    pub(super) fn give(&self, memory: ArenaMemory) {
+    pub(crate) fn give(&self, memory: ArenaMemory) {
         let mut free = self.free.lock();
         let alike = free
             .iter()

@@ -2,8 +2,6 @@ use kingtide_base::{EntryKind, KeyOrder, SeqNo};
 
 use super::HashIndex;
 use crate::arena::{Arena, ArenaPool, ArenaWriter, EntryOffset, NewEntry};
-#[cfg(not(any(loom, miri)))]
-use crate::pages::PageSize;
 
 fn append(writer: &mut ArenaWriter, key: &[u8], previous: EntryOffset) -> EntryOffset {
     writer
@@ -26,9 +24,44 @@ fn memory_counts_when_it_is_touched() {
     const KEYS: usize = 1 << 20;
     assert_eq!(HashIndex::new(KEYS).touched_bytes(), 0);
     for keys in [KEYS, 1 << 10] {
-        let touched = HashIndex::in_pages(keys, PageSize::Huge);
+        let touched = HashIndex::to_be_filled(keys, &ArenaPool::new(0));
         assert_eq!(touched.touched_bytes(), (2 * keys) * 8);
         assert!(touched.free_keys() >= keys);
+    }
+}
+
+/// Goal: an index in memory that was used before is as empty as any other, and as large as it should be. Method: indexes
+/// after one another from one pool, each filled; an arena between two of them.
+#[cfg(not(any(loom, miri)))]
+#[test]
+fn memory_that_was_used_before_holds_no_keys() {
+    const KEYS: usize = 5000;
+    const BYTES: usize = 8192 * 8;
+    let pool = ArenaPool::new(1);
+    for round in 0..4 {
+        let (arena, mut writer) = Arena::new(&pool, 1 << 20);
+        let index = HashIndex::to_be_filled(KEYS, &pool);
+        assert_eq!(index.touched_bytes(), BYTES);
+        assert_eq!(index.used_keys(), 0);
+        for number in 0..KEYS as u64 {
+            let key = number.to_be_bytes();
+            let hash = KeyOrder::BYTEWISE
+                .hash(&key)
+                .expect("byte order has hashes");
+            let probe = index.probe(hash, &key, &arena, &KeyOrder::BYTEWISE);
+            let probe = probe.expect("there is room");
+            assert!(probe.newest.is_none(), "round {round}");
+            let offset = append(&mut writer, &key, EntryOffset::NONE);
+            index.publish(probe, hash, offset);
+        }
+        drop(index);
+        assert!(pool.free_bytes() >= BYTES);
+        if round == 2 {
+            // Of the same capacity, so it takes that memory.
+            let (arena, mut writer) = Arena::new(&pool, BYTES - 8);
+            let offset = append(&mut writer, b"key", EntryOffset::NONE);
+            assert_eq!(arena.key(offset), b"key");
+        }
     }
 }
 

@@ -141,8 +141,8 @@ impl Memtable {
         Self::in_pages(PageSize::Small, order, pool, bytes, entries_max)
     }
 
-    /// As [`Memtable::new`]; arena and hash index are in pages of `size`, as far as they are large and the arena is not one
-    /// that was used before.
+    /// As [`Memtable::new`]; arena and hash index are in pages of `size`, as far as they are large and not from memory that
+    /// was used before.
     #[must_use]
     pub fn in_pages(
         size: PageSize,
@@ -169,7 +169,10 @@ impl Memtable {
         } = shape;
         let (arena, arena_writer) = Arena::in_pages(pool, bytes, pages);
         let has_hash = order.has_hash();
-        let index = has_hash.then(|| HashIndex::in_pages(entries_max, pages));
+        let index = has_hash.then(|| match pages {
+            PageSize::Small => HashIndex::new(entries_max),
+            PageSize::Huge => HashIndex::to_be_filled(entries_max, pool),
+        });
         // Small, because most memtables of many families hold little; those that follow are of full size.
         let list = Arc::new(SkipList::new(list_entries.min(FIRST_LIST_ENTRIES)));
         let indexed = index.as_ref().map_or(0, HashIndex::touched_bytes);
