@@ -227,7 +227,7 @@ mod tests {
             .into_iter()
             .flat_map(|make| all.iter().map(move |n| (make, *n)))
         {
-            let pages = make(bytes, PageSize::Small);
+            let mut pages = make(bytes, PageSize::Small);
             assert_eq!(pages.bytes(), bytes);
             assert_eq!(pages.base().as_ptr() as usize % ALIGNMENT, 0);
             // SAFETY: the block has so many initialised bytes and nobody else knows it.
@@ -235,6 +235,10 @@ mod tests {
             assert!(all.iter().all(|byte| *byte == 0));
             all.fill(7);
             assert_eq!(all[bytes - 1], 7);
+            pages.zero();
+            // SAFETY: as above.
+            let all = unsafe { std::slice::from_raw_parts(pages.base().as_ptr(), bytes) };
+            assert!(all.iter().all(|byte| *byte == 0));
         }
     }
 
