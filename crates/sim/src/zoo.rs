@@ -90,8 +90,20 @@ struct Caught {
     violation: String,
 }
 
-fn hunt() -> Option<Caught> {
-    for part in PARTS {
+/// The part that is asked first: for most bugs the quickest, for these the one that meets them soonest. Nothing but time hangs
+/// on it, since the others are asked when it finds nothing.
+fn asked_first(bug: Bug) -> &'static str {
+    match bug {
+        Bug::AcknowledgedInvisible | Bug::FlushFailureForgotten => "simulated clients",
+        Bug::RangeNotChecked | Bug::CheckedTooEarly => "simulated histories",
+        _ => "simulated model",
+    }
+}
+
+fn hunt(bug: Bug) -> Option<Caught> {
+    let first = asked_first(bug);
+    let (first, others): (Vec<_>, Vec<_>) = PARTS.iter().partition(|part| part.name == first);
+    for part in first.into_iter().chain(others) {
         for number in 0..part.runs {
             let outcome = panic::catch_unwind(|| (part.run)(number))
                 .unwrap_or_else(|_| Err(Violation::new("a panic")));
@@ -122,7 +134,7 @@ pub fn run(filter: &str, shows_violations: bool) -> Checked {
     for bug in chosen {
         let begun = Instant::now();
         plant(Some(bug));
-        let found = hunt();
+        let found = hunt(bug);
         plant(None);
         all.fetch_add(1, Ordering::Relaxed);
         let seconds = begun.elapsed().as_secs_f64();
