@@ -43,6 +43,10 @@ struct Parts {
 impl Parts {
     fn clear(&mut self) {
         self.bytes.clear();
+        self.clear_shape();
+    }
+
+    fn clear_shape(&mut self) {
         self.start = 0;
         self.width = 0;
         self.ends.clear();
@@ -109,7 +113,9 @@ impl Batch {
         self.keys.clear();
         self.kinds = Kinds::default();
         self.expiries.clear();
-        self.values.clear();
+        // Their bytes are read by nobody until others are lent, and a buffer that is swapped back is best returned filled:
+        // what is written over it then need not be zeroed.
+        self.values.clear_shape();
         self.lent = LentValues::Nothing;
     }
 

@@ -141,6 +141,23 @@ impl<V> BlockCache<V> {
         self.get_noted((places, index), &key())
     }
 
+    /// As [`BlockCache::get_at`], for a reader that does without a block that is noted elsewhere or nowhere: it looks at one
+    /// place, and a miss counts nowhere.
+    #[inline]
+    #[must_use]
+    pub fn get_noted_at(&self, places: &BlockPlaces<V>, index: usize) -> Option<Arc<V>> {
+        let block = places.get(index)?;
+        self.hits.raise();
+        Some(block)
+    }
+
+    /// What the cache was made for, in bytes.
+    #[inline]
+    #[must_use]
+    pub fn capacity_bytes(&self) -> usize {
+        self.capacity_bytes
+    }
+
     #[cold]
     fn get_noted(&self, place: (&Arc<BlockPlaces<V>>, usize), key: &BlockKey) -> Option<Arc<V>> {
         let mut slots = self.shard(key)?.lock();

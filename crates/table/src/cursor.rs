@@ -140,10 +140,10 @@ impl TableCursor {
                     Decompressed::Column => true,
                 };
             self.decompressed = Decompressed::Nothing;
-            self.block = None;
-            let block = self
-                .read_ahead
-                .fetch(&self.table, &self.cache, self.cursor_use, index)?;
+            let left = self.block.take();
+            let block =
+                self.read_ahead
+                    .fetch(&self.table, &self.cache, self.cursor_use, (index, left))?;
             self.has_whole_keys = block.has_whole_keys();
             self.block_index = index;
             self.block = Some(block);

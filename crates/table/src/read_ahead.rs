@@ -1,4 +1,8 @@
 //! Reads blocks for cursors: through the cache, or in large pieces ahead of a cursor that walks forward.
+//!
+//! A reader that walks on and on brings no more than a part of the cache's size into it; what it reads from then on, it reads
+//! into memory of its own, block after block into the same. So a walk over everything leaves the cache to those who come back
+//! to its blocks, and costs less.
 
 use std::sync::Arc;
 
@@ -16,6 +20,10 @@ const WINDOW_BYTES_MAX: u64 = 256 << 10;
 const WINDOW_BYTES_MIN: u64 = 16 << 10;
 /// Blocks in a row that a reader must miss in the cache before it is taken to be walking.
 const MISSES_BEFORE: u32 = 2;
+
+/// A walk brings at most one part in so many of the cache's size into it. When the same walk comes again and again, each
+/// brings the next part.
+const BROUGHT_DIVISOR: usize = 8;
 
 /// A cursor's buffer takes at most one part in so many of what the memory budget has left, but the smallest window at
 /// least: so cursors over many tables, each with a buffer, share what there is.
@@ -38,6 +46,8 @@ pub struct ReadAhead {
     start: u64,
     /// The block fetched last.
     last: Option<usize>,
+    /// Bytes of blocks that the walk has brought into the cache so far; a jump begins a new walk.
+    brought_bytes: usize,
     /// Consecutive blocks that came from the file.
     misses: u32,
     window_bytes: u64,
@@ -46,7 +56,7 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Forgets all but the memory: another table comes.
+    /// Forgets all but the memory, and what the walk has brought into the cache: another table comes.
     pub fn restart(&mut self) {
         self.buffer.clear();
         self.last = None;
@@ -54,15 +64,20 @@ impl ReadAhead {
         self.window_bytes = 0;
     }
 
-    /// Data block `index` of `table`.
+    /// Data block `index` of `table`. The block that the cursor comes from gives its memory to it, where nobody shares that.
     pub fn fetch(
         &mut self,
         table: &Table,
         cache: &BlockCache<DataBlock>,
         cursor_use: CursorUse,
-        index: usize,
+        (index, left): (usize, Option<Arc<DataBlock>>),
     ) -> StorageResult<Arc<DataBlock>> {
         let is_forward = self.last.is_some_and(|last| last + 1 == index);
+        // From one table to the next a walk comes to one of its ends.
+        let goes_on = match self.last {
+            Some(last) => last.abs_diff(index) == 1,
+            None => index == 0 || index + 1 == table.fences.blocks(),
+        };
         self.last = Some(index);
         match cursor_use {
             CursorUse::Scan => {
@@ -72,10 +87,20 @@ impl ReadAhead {
                 } else {
                     self.window_bytes = 0;
                 }
-                Ok(Arc::new(self.read(table, index)?))
+                Ok(Arc::new(self.read(table, index, left)?))
             }
             CursorUse::Read => {
-                if let Some(block) = table.cached_block(index, cache) {
+                if !goes_on {
+                    self.brought_bytes = 0;
+                }
+                let has_brought_enough =
+                    self.brought_bytes > cache.capacity_bytes() / BROUGHT_DIVISOR;
+                let cached = if has_brought_enough {
+                    table.noted_block(index, cache)
+                } else {
+                    table.cached_block(index, cache)
+                };
+                if let Some(block) = cached {
                     self.misses = 0;
                     return Ok(block);
                 }
@@ -85,14 +110,24 @@ impl ReadAhead {
                 } else {
                     (self.window_bytes * 2).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX)
                 };
-                let block = self.read(table, index)?;
+                if has_brought_enough {
+                    return Ok(Arc::new(self.read(table, index, left)?));
+                }
+                let block = self.read(table, index, None)?;
+                self.brought_bytes += block.memory_bytes();
                 Ok(table.cache_block(index, block, cache))
             }
         }
     }
 
-    /// Block `index` from the buffer, which is filled first when a window is set and the block is not in it.
-    fn read(&mut self, table: &Table, index: usize) -> StorageResult<DataBlock> {
+    /// Block `index` from the buffer, which is filled first when a window is set and the block is not in it. Takes the memory
+    /// of `left` for it, if that is nobody else's.
+    fn read(
+        &mut self,
+        table: &Table,
+        index: usize,
+        left: Option<Arc<DataBlock>>,
+    ) -> StorageResult<DataBlock> {
         let extent = table.fences.extent(index);
         let buffered = self.start..self.start + self.buffer.len() as u64;
         let is_buffered = buffered.start <= extent.start && extent.end <= buffered.end;
@@ -110,7 +145,11 @@ impl ReadAhead {
         }
         let from = (extent.start - self.start) as usize;
         let to = (extent.end - self.start) as usize;
-        table.decode_block(index, self.buffer[from..to].to_vec())
+        let spare = left.and_then(|left| Arc::try_unwrap(left).ok());
+        let mut bytes = spare.map_or_else(Vec::new, DataBlock::into_bytes);
+        bytes.clear();
+        bytes.extend_from_slice(&self.buffer[from..to]);
+        table.decode_block(index, bytes)
     }
 
     fn account(&mut self, table: &Table) {

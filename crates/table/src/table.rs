@@ -253,6 +253,16 @@ impl Table {
         Some(block)
     }
 
+    /// As [`Table::cached_block`], with a look at the table's own note alone; for walks that leave the cache as it is.
+    #[inline]
+    pub(crate) fn noted_block(
+        &self,
+        index: usize,
+        cache: &BlockCache<DataBlock>,
+    ) -> Option<Arc<DataBlock>> {
+        cache.get_noted_at(&self.places, index)
+    }
+
     /// Puts data block `index` into the cache; answers the one that all readers share.
     pub(crate) fn cache_block(
         &self,

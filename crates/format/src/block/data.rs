@@ -38,7 +38,7 @@ pub(super) const SEPARATED_BIT: u8 = 0x80;
 /// A verified data block in its stored form: keys and metadata raw, values as the file has them.
 #[derive(Debug)]
 pub struct DataBlock {
-    bytes: Box<[u8]>,
+    bytes: Vec<u8>,
     columns: Columns,
 }
 
@@ -50,10 +50,7 @@ impl DataBlock {
     pub fn decode(bytes: Vec<u8>, file: FileId, offset: u64) -> Result<Self, BlockFault> {
         let header = open_block(&bytes, BlockKind::Data, BlockPlace { file, offset })?;
         let columns = Columns::decode(&bytes, header.codec, header.raw_bytes)?;
-        let block = Self {
-            bytes: bytes.into_boxed_slice(),
-            columns,
-        };
+        let block = Self { bytes, columns };
         block.check_cells()?;
         Ok(block)
     }
@@ -127,10 +124,16 @@ impl DataBlock {
         self.columns.entries as usize
     }
 
+    /// The block in its stored form: memory for another one.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     /// What the block costs in memory, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.bytes.len() + size_of::<Self>()
+        self.bytes.capacity() + size_of::<Self>()
     }
 
     /// The length of the block in its file, in bytes.

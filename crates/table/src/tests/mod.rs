@@ -12,3 +12,4 @@ mod tables;
 mod value_ahead;
 mod value_log;
 mod values_on_demand;
+mod walks;
