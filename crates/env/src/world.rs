@@ -8,6 +8,9 @@ use std::{
     time::Duration,
 };
 
+/// How many windows a file keeps, the newest ones: see [`File::prepare_window`].
+pub const WINDOWS_KEPT: usize = 3;
+
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
@@ -229,9 +232,10 @@ pub trait File: Any + Send + Sync + fmt::Debug {
     fn write_at(&self, source: &[u8], offset: u64) -> io::Result<()>;
 
     /// Asks that small writes to `offset .. offset + bytes`, which must already be allocated, be made cheap: a shared
-    /// mapping is set up and populated where that is safe. Earlier windows behind `offset` are released. A hint: the
-    /// answer `false` (nothing prepared) changes speed only. A range that is not inside the file is answered so. With no
-    /// bytes nothing is prepared, but what ends at or before `offset` is released all the same.
+    /// mapping is set up and populated where that is safe. A file keeps the last [`WINDOWS_KEPT`] that were prepared, so
+    /// that those ahead can be prepared while one is in use. A hint: the answer `false` (nothing prepared) changes speed only. A
+    /// range that is not inside the file is answered so. With no bytes nothing is prepared, but the windows that end at or
+    /// before `offset` are released.
     ///
     /// While a window lives, the file must not be cut through another handle, nor by another process: a copy into the
     /// part that is gone would end the process. [`File::set_len`] of this handle takes care of its windows.

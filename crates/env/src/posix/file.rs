@@ -14,13 +14,11 @@ use std::{
 
 use super::window::{self, Window};
 use crate::{
-    File,
+    File, WINDOWS_KEPT,
     border::{end_of, read_only},
     sync::Mutex,
 };
 
-/// Windows that one file keeps: the one in use, the one ahead, and one more while the two change roles.
-const WINDOWS_MAX: usize = 3;
 /// The longest write that is copied into a window; the system call is cheaper beyond, and the lock is held shortly.
 const WINDOW_WRITE_BYTES_MAX: usize = 64 << 10;
 /// Zeros written at a time.
@@ -73,7 +71,7 @@ impl PosixFile {
     }
 
     /// Copies `source` into the window that holds its whole range, if there is one.
-    fn write_to_window(&self, source: &[u8], offset: u64) -> bool {
+    pub(super) fn write_to_window(&self, source: &[u8], offset: u64) -> bool {
         if !self.mapping || source.len() > WINDOW_WRITE_BYTES_MAX {
             return false;
         }
@@ -143,11 +141,8 @@ impl File for PosixFile {
             drop(windows);
             return Ok(false);
         }
-        let mut released = release_behind(&mut windows, offset);
         windows.push(window);
-        if windows.len() > WINDOWS_MAX {
-            released.push(windows.remove(0));
-        }
+        let released = (windows.len() > WINDOWS_KEPT).then(|| windows.remove(0));
         drop(windows);
         // Unmapping takes its time, so it happens without the lock.
         drop(released);

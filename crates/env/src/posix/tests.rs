@@ -139,11 +139,11 @@ fn windows_are_opened_where_they_are_safe_and_wanted() {
     assert!(!file(false, true).prepare_window(1_000, 10_000).unwrap());
 }
 
-/// Goal: windows that are behind are given back to the system when nothing new is prepared, too. Method: the mappings of the
-/// file, as the system lists them.
+/// Goal: a window stays in use while those ahead of it are prepared; of more than a file keeps, the oldest goes; those behind are
+/// given back to the system when nothing new is prepared, too. Method: the mappings of the file, as the system lists them.
 #[cfg(target_os = "linux")]
 #[test]
-fn windows_behind_are_released_without_a_new_one() {
+fn the_last_windows_are_kept_until_they_are_released() {
     use std::os::unix::fs::MetadataExt;
     let temporary = tempfile::tempfile().unwrap();
     temporary.set_len(1 << 20).unwrap();
@@ -159,11 +159,20 @@ fn windows_behind_are_released_without_a_new_one() {
     if !file.prepare_window(0, 8_192).unwrap() {
         return;
     }
-    assert!(file.prepare_window(8_192, 8_192).unwrap());
-    assert_eq!(mappings(), 1, "the first one is behind");
+    for offset in [8_192, 16_384, 24_576] {
+        assert!(file.prepare_window(offset, 8_192).unwrap());
+        assert!(
+            file.write_to_window(b"record", offset - 8_192),
+            "the window before is still in use"
+        );
+    }
+    assert_eq!(mappings(), 3);
+    assert!(!file.write_to_window(b"record", 0), "the oldest went");
     assert!(!file.prepare_window(16_383, 0).unwrap());
-    assert_eq!(mappings(), 1);
+    assert_eq!(mappings(), 3);
     assert!(!file.prepare_window(16_384, 0).unwrap());
+    assert_eq!(mappings(), 2);
+    assert!(!file.prepare_window(32_768, 0).unwrap());
     assert_eq!(mappings(), 0);
 }
 

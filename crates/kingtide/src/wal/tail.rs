@@ -7,7 +7,7 @@ use kingtide_base::{
     DatabaseId, Lsn, SegmentId, SeqNo, StorageError, StorageResult, limits,
     planted::{self, Bug},
 };
-use kingtide_env::{Env, File};
+use kingtide_env::{Env, File, WINDOWS_KEPT};
 use kingtide_format::{
     FRAME_HEADER_BYTES, FrameHeader, FrameKind, SEGMENT_FRAMES_OFFSET, encode_frame_header,
     frame_bytes, payload_hash,
@@ -27,6 +27,12 @@ const BLANKS_KEPT_MAX: usize = 8;
 const SEGMENTS_RESERVED: usize = 1024;
 /// Bytes of the log that one prepared window covers.
 pub(crate) const WINDOW_BYTES: u64 = 1 << 20;
+/// How much of the log lies in windows ahead of the tail, at least, when the keeper has done its work: as much as writers fill
+/// while it waits for a processor.
+const WINDOWS_AHEAD_BYTES: u64 = 2 * WINDOW_BYTES;
+
+// A window is not given up for one ahead while the tail is in it.
+const _: () = assert!(WINDOWS_AHEAD_BYTES / WINDOW_BYTES < WINDOWS_KEPT as u64);
 
 /// Segments that hold bytes not yet known to be durable, oldest first.
 pub(crate) type UnsyncedSegments = Vec<Arc<Segment>>;
@@ -353,7 +359,7 @@ impl Tail {
         // The first records go by position: an opening that writes little, or syncs, needs no mapping.
         self.has_windows
             && self.bytes_written >= WINDOW_BYTES / 16
-            && self.offset + WINDOW_BYTES / 2 >= self.window_end
+            && self.offset + WINDOWS_AHEAD_BYTES >= self.window_end
             && self.window_end < self.current.bytes
     }
 
