@@ -202,14 +202,24 @@ pub(crate) fn prefetch(address: *const u8) {
     let _ = address;
 }
 
+/// The length of a cache line, in bytes.
+const LINE_BYTES: usize = 64;
 /// The most cache lines that one call of [`prefetch_bytes`] asks for: more would push out what is needed first.
 const PREFETCHED_LINES_MAX: usize = 16;
 
 /// Asks the processor to fetch the begin of `bytes`, so that a search in them waits once instead of at every step.
 #[inline]
 pub fn prefetch_bytes(bytes: &[u8]) {
-    for line in bytes.chunks(64).take(PREFETCHED_LINES_MAX) {
-        prefetch(line.as_ptr());
+    prefetch_lines(bytes.as_ptr().addr(), bytes.len());
+}
+
+/// The same for so many bytes at an address, where they need not be any more.
+#[inline]
+pub(crate) fn prefetch_lines(address: usize, bytes: usize) {
+    for line in 0..bytes.div_ceil(LINE_BYTES).min(PREFETCHED_LINES_MAX) {
+        prefetch(std::ptr::without_provenance(
+            address.wrapping_add(line * LINE_BYTES),
+        ));
     }
 }
 

@@ -272,7 +272,9 @@ impl Table {
     ) -> Arc<DataBlock> {
         let key = (self.meta.file, self.fences.extent(index).start);
         let charge = block.memory_bytes();
-        cache.insert_at(key, (&self.places, index), Arc::new(block), charge)
+        let shared = cache.insert_at(key, (&self.places, index), Arc::new(block), charge);
+        self.places.expect_look_at(index, shared.search_bytes());
+        shared
     }
 
     /// Data block `index`, from the file.

@@ -12,11 +12,21 @@ use std::{fmt, sync::Arc};
 
 use kingtide_env::sync::Mutex;
 
+use crate::hash_index::prefetch_lines;
+
+/// How far behind the begin of a value another line than that of its counts begins, in bytes.
+const BEHIND_COUNTS_BYTES: usize = 48;
+/// What is fetched of where a reader looks first, in bytes.
+const FIRST_LOOK_BYTES: usize = 256;
+
 /// See the module. Made by whoever opens a table, one for each opening.
 pub struct BlockPlaces<V>(Box<[Mutex<Place<V>>]>);
 
 struct Place<V> {
     block: Option<Arc<V>>,
+    /// Where the bytes lie that a reader of the block looks at first: for the processor alone, which fetches them while the
+    /// count of the block is raised. Nothing is read through it, so it may be that of a former block.
+    first_look: usize,
     /// Set by hits, taken away by the sweep.
     is_referenced: bool,
 }
@@ -28,6 +38,7 @@ impl<V> BlockPlaces<V> {
         let empty = |_| {
             Mutex::new(Place {
                 block: None,
+                first_look: 0,
                 is_referenced: false,
             })
         };
@@ -44,9 +55,23 @@ impl<V> BlockPlaces<V> {
     #[inline]
     pub(super) fn get(&self, index: usize) -> Option<Arc<V>> {
         let mut place = self.0.get(index)?.lock();
-        let block = place.block.clone()?;
+        let block = place.block.as_ref()?;
+        // What the count does not lie in the line of, and the first lines only: with more, the count would wait behind them.
+        prefetch_lines(
+            Arc::as_ptr(block).addr() + BEHIND_COUNTS_BYTES,
+            size_of::<V>().saturating_sub(BEHIND_COUNTS_BYTES),
+        );
+        prefetch_lines(place.first_look, FIRST_LOOK_BYTES);
+        let block = Arc::clone(block);
         place.is_referenced = true;
         Some(block)
+    }
+
+    /// Tells which bytes of the block that was noted under `index` a reader looks at first.
+    pub fn expect_look_at(&self, index: usize, bytes: &[u8]) {
+        if let Some(place) = self.0.get(index) {
+            place.lock().first_look = bytes.as_ptr().addr();
+        }
     }
 }
 
