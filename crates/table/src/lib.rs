@@ -32,6 +32,7 @@ mod table_cache;
 mod value;
 mod value_ahead;
 mod value_chunks;
+mod value_dictionary;
 mod value_log;
 mod verify;
 

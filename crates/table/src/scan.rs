@@ -20,10 +20,10 @@ use kingtide_format::klog::{
     FOOTER_READ_BYTES, KLOG_FOOTER_BYTES, KLOG_VERSION, KlogFooter, Properties, TailFault,
     decode_properties,
 };
-use kingtide_format::vlog::open_record;
 
 use crate::names::damaged;
 use crate::sections::{read_range, tail_error};
+use crate::value_dictionary::KeptDictionary;
 
 /// How many times its length a scan may hash of a file while it looks for the next whole block.
 const SEARCH_FACTOR: u64 = 16;
@@ -354,7 +354,8 @@ fn read_entry(
     })
 }
 
-/// The value of `key` that `pointer` leads to in a value file of which only this record need be whole.
+/// The value of `key` that `pointer` leads to in a value file of which only this record need be whole, and
+/// the dictionary that it uses.
 ///
 /// # Errors
 /// When reading fails; `Corruption` when the record is damaged or belongs to another key.
@@ -374,8 +375,9 @@ pub fn scan_value(
         offset: start,
     };
     let mut value = Vec::new();
-    let header =
-        open_record(&bytes, place, &mut value).map_err(|fault| damaged(name, start, fault))?;
+    // For itself alone: its dictionary, if it uses one, must be whole too, and nothing else.
+    let dictionary = KeptDictionary::default();
+    let header = dictionary.open_record((file, name), (&bytes, place), &mut value)?;
     if header.key_hash != key_hash(&order.identity(key)) || header.raw_bytes != pointer.value_bytes
     {
         return Err(StorageError::malformed(name, start, "value of another key"));

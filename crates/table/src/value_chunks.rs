@@ -150,7 +150,8 @@ pub(crate) fn checksum_of(header: &[u8]) -> u64 {
     u64::from_le_bytes(header.first_chunk().copied().unwrap_or_default())
 }
 
-fn place_of(pointer: &ValuePointer) -> BlockPlace {
+/// Where the record lies that `pointer` leads to.
+pub(crate) fn place_of(pointer: &ValuePointer) -> BlockPlace {
     BlockPlace {
         file: pointer.file,
         offset: pointer.offset,

@@ -18,8 +18,8 @@ use kingtide_format::block::{BlockFault, BlockPlace};
 use kingtide_format::klog::FOOTER_READ_BYTES;
 use kingtide_format::vlog::{
     CHUNK_HEADS_BYTES_MAX, RECORD_HEADER_BYTES, RecordHeader, VLOG_FOOTER_BYTES, VLOG_HEADER_BYTES,
-    VLOG_VERSION, VlogFooter, decode_vlog_header, encode_record, encode_vlog_header, open_record,
-    peek_record_bytes,
+    VLOG_VERSION, VlogFooter, decode_vlog_header, encode_vlog_header, open_record,
+    peek_record_bytes, uses_dictionary,
 };
 use kingtide_format::{CodecId, ValueFileMeta};
 
@@ -29,7 +29,8 @@ use crate::names::{damaged, vlog_name, vlog_path};
 use crate::output::Output;
 use crate::sections::{read_range, tail_error};
 use crate::value_ahead::fill;
-use crate::value_chunks::{checksum_of, is_chunked, read_chunks, read_whole};
+use crate::value_chunks::{checksum_of, is_chunked, place_of, read_chunks, read_whole};
+use crate::value_dictionary::{KeptDictionary, ValuePacker};
 
 /// The longest record, in bytes: a value that does not compress, in chunks.
 const RECORD_BYTES_MAX: u64 =
@@ -41,6 +42,8 @@ pub struct ValueLogBuilder {
     output: Output,
     file_id: FileId,
     codec: CodecId,
+    packer: ValuePacker,
+    /// Those of dictionaries included.
     records: u64,
     /// The digest of the records so far.
     content: u64,
@@ -58,6 +61,7 @@ impl ValueLogBuilder {
             output,
             file_id,
             codec,
+            packer: ValuePacker::new(codec),
             records: 0,
             content: 0,
         }
@@ -79,29 +83,43 @@ impl ValueLogBuilder {
             let error = io::Error::new(io::ErrorKind::InvalidInput, "value too long");
             return Err(StorageError::io(self.output.name(), "write", error));
         }
-        let offset = self.output.position();
-        let place = BlockPlace {
-            file: self.file_id,
-            offset,
-        };
+        let place = self.next_place();
+        let target = self.output.buffer();
+        let start = target.len();
+        if self.packer.append_dictionary(target, value, place) {
+            let sum = checksum_of(&target[start..]);
+            self.count_record(sum);
+        }
+        let place = self.next_place();
         let (record_bytes, sum) = if is_stored_raw(self.codec, value) {
             append_raw(&mut self.output, key, value, place)?
         } else {
             let target = self.output.buffer();
             let start = target.len();
-            let bytes = encode_record(target, self.codec, key_hash(key), value, place);
+            let bytes = self.packer.append(target, key_hash(key), value, place);
             (bytes, checksum_of(&target[start..]))
         };
-        self.content = checksum_mix(self.content, sum);
-        self.records += 1;
-        self.output.account(0);
+        self.count_record(sum);
+        self.output.account(self.packer.memory_bytes());
         self.output.flush_if_full()?;
         Ok(ValuePointer {
             file: self.file_id,
-            offset,
+            offset: place.offset,
             record_bytes,
             value_bytes: value.len() as u32,
         })
+    }
+
+    fn next_place(&self) -> BlockPlace {
+        BlockPlace {
+            file: self.file_id,
+            offset: self.output.position(),
+        }
+    }
+
+    fn count_record(&mut self, sum: u64) {
+        self.content = checksum_mix(self.content, sum);
+        self.records += 1;
     }
 
     /// Bytes so far, what is not written yet included.
@@ -110,7 +128,7 @@ impl ValueLogBuilder {
         self.output.position()
     }
 
-    /// Records so far.
+    /// Records so far: values, and a dictionary for them if there is one.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.records
@@ -165,6 +183,7 @@ pub struct ValueFiles {
 struct ValueFile {
     file: Arc<dyn File>,
     name: String,
+    dictionary: KeptDictionary,
 }
 
 impl ValueFiles {
@@ -207,7 +226,7 @@ impl ValueFiles {
         }
         let bytes = read_range(&*value_file.file, name, start, end)?;
         let mut value = Vec::new();
-        self.open_value(&bytes, pointer, key, &mut value)?;
+        value_file.open_value(&bytes, pointer, key, &mut value)?;
         Ok(value)
     }
 
@@ -250,7 +269,7 @@ impl ValueFiles {
     /// Replaces the content of `value` by the value in `record`, which is what lies where `pointer` leads.
     ///
     /// # Errors
-    /// `Corruption`, as [`ValueFiles::read`].
+    /// As [`ValueFiles::read`].
     pub(crate) fn open_value(
         &self,
         record: &[u8],
@@ -258,13 +277,14 @@ impl ValueFiles {
         key: &[u8],
         value: &mut Vec<u8>,
     ) -> StorageResult<()> {
-        let start = pointer.offset;
-        let place = BlockPlace {
-            file: pointer.file,
-            offset: start,
-        };
-        let header = open_record(record, place, value)
-            .map_err(|fault| damaged(&vlog_path(pointer.file), start, fault))?;
+        if uses_dictionary(record) {
+            let open = |file: &ValueFile| file.open_value(record, pointer, key, value);
+            return self
+                .files
+                .with(pointer.file, || self.open_new(pointer.file), open)?;
+        }
+        let header = open_record(record, place_of(pointer), value)
+            .map_err(|fault| damaged(&vlog_path(pointer.file), pointer.offset, fault))?;
         belongs(&header, pointer, key)
     }
 
@@ -322,7 +342,7 @@ impl ValueFiles {
                 .map(|length| offset + length)
                 .filter(|end| *end <= records_end)
                 .ok_or_else(|| StorageError::malformed(name, offset, "record beyond the last"))?;
-            let found = Self::verify_record((file, name), (meta.file, offset, end), &mut value)?;
+            let found = value_file.verify_record((meta.file, offset, end), &mut value)?;
             content = checksum_mix(content, found.content);
             records += 1;
             offset = end;
@@ -341,12 +361,54 @@ impl ValueFiles {
         Ok(())
     }
 
+    fn open(&self, file_id: FileId) -> StorageResult<Arc<ValueFile>> {
+        self.files.get(file_id, || self.open_new(file_id))
+    }
+
+    fn open_new(&self, file_id: FileId) -> StorageResult<ValueFile> {
+        let name = vlog_path(file_id);
+        let file = self
+            .directory
+            .open(&vlog_name(file_id), OpenMode::Read)
+            .map_err(|error| StorageError::io(&*name, "open", error))?;
+        let known = self.known.lock().get(&file_id).copied();
+        match known {
+            Some(meta) => check_meta(&*file, &name, &meta).map(|_| ())?,
+            None => check_header(&*file, &name, file_id)?,
+        }
+        Ok(ValueFile {
+            file,
+            name,
+            dictionary: KeptDictionary::default(),
+        })
+    }
+}
+
+impl ValueFile {
+    /// See [`ValueFiles::open_value`].
+    fn open_value(
+        &self,
+        record: &[u8],
+        pointer: &ValuePointer,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> StorageResult<()> {
+        let place = BlockPlace {
+            file: pointer.file,
+            offset: pointer.offset,
+        };
+        let file = (&*self.file, self.name.as_str());
+        let header = self.dictionary.open_record(file, (record, place), value)?;
+        belongs(&header, pointer, key)
+    }
+
     /// Checks the record at `offset..end`; `value` is scratch.
     fn verify_record(
-        (file, name): (&dyn File, &str),
+        &self,
         (file_id, offset, end): (FileId, u64, u64),
         value: &mut Vec<u8>,
     ) -> StorageResult<RecordHeader> {
+        let (file, name) = (&*self.file, self.name.as_str());
         let record_bytes = u32::try_from(end - offset)
             .map_err(|_| StorageError::malformed(name, offset, "impossible record length"))?;
         if record_bytes as usize >= LONG_VALUE_BYTES {
@@ -366,23 +428,8 @@ impl ValueFiles {
             file: file_id,
             offset,
         };
-        open_record(&bytes, place, value).map_err(|fault| damaged(name, offset, fault))
-    }
-
-    fn open(&self, file_id: FileId) -> StorageResult<Arc<ValueFile>> {
-        self.files.get(file_id, || {
-            let name = vlog_path(file_id);
-            let file = self
-                .directory
-                .open(&vlog_name(file_id), OpenMode::Read)
-                .map_err(|error| StorageError::io(&*name, "open", error))?;
-            let known = self.known.lock().get(&file_id).copied();
-            match known {
-                Some(meta) => check_meta(&*file, &name, &meta).map(|_| ())?,
-                None => check_header(&*file, &name, file_id)?,
-            }
-            Ok(ValueFile { file, name })
-        })
+        self.dictionary
+            .open_record((file, name), (&bytes, place), value)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Every byte of every file, damaged.
 //!
-//! A small database with tables, value files, a manifest and a log is built in the world in memory and killed. Then,
-//! for each byte of each file, a copy of that world gets this byte inverted, and another copy one of its bits. The
-//! database is opened and everything is read, by key and by iterators in both directions. Each answer must be right,
-//! or an error that says that bytes are damaged; never wrong, never missing without an error, never a panic.
+//! A small database with tables, value files (one with a dictionary), a manifest and a log is built in the world in memory
+//! and killed. Then, for each byte of each file, a copy of that world gets this byte inverted, and another copy one of its
+//! bits. The database is opened and everything is read, by key and by iterators in both directions. Each answer must be
+//! right, or an error that says that bytes are damaged; never wrong, never missing without an error, never a panic.
 //!
 //! The last commit alone may be missing without an error when the damage is in the log: nothing behind it can say that
 //! it was there, so this looks like a commit that was cut off by a crash.
@@ -23,7 +23,9 @@ use kingtide::{
     ColumnFamily, Compression, Db, Error, ErrorKind, FamilyOptions, IterOptions, SyncMode,
     TransactionOptions,
 };
+use kingtide_base::FileId;
 use kingtide_env::{CrashImage, MemoryEnv};
+use kingtide_format::vlog::dump_vlog;
 
 use crate::{
     random::Random,
@@ -91,6 +93,22 @@ pub struct Place {
     pub offset: u64,
 }
 
+/// Puts values that resemble each other, so many that their value file gets a dictionary.
+fn put_phrases(db: &Db, families: &mut State) -> Checked {
+    const FAMILY: &str = "packed";
+    let family = db.family(FAMILY)?;
+    let mut transaction = db.begin()?;
+    for number in 0..48 {
+        let key = format!("a phrase {number:02}").into_bytes();
+        let value = "A phrase, over and over. ".repeat(16) + &number.to_string();
+        transaction.put(&family, &key, value.as_bytes())?;
+        let content = families.entry(FAMILY).or_default();
+        content.insert(key, value.into_bytes());
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
 impl Specimen {
     /// Builds the database.
     ///
@@ -122,6 +140,10 @@ impl Specimen {
         // Two flushes with values in and out of the table, then commits that stay in the log.
         for round in 0..3 {
             states = vec![families.clone()];
+            if round == 0 {
+                put_phrases(&db, &mut families)?;
+                states.push(families.clone());
+            }
             for number in 0..12 {
                 let mut transaction = db.begin_with(TransactionOptions::default())?;
                 for (name, content) in &mut families {
@@ -164,11 +186,31 @@ impl Specimen {
             states,
             earlier,
         };
-        let outcome = specimen.check_copy(&specimen.copy(), false)?;
+        specimen.check_undamaged()?;
+        Ok(specimen)
+    }
+
+    /// It shows its content, and damages reach all that they should.
+    fn check_undamaged(&self) -> Checked {
+        let outcome = self.check_copy(&self.copy(), false)?;
         ensure(matches!(outcome, Outcome::Harmless), || {
             "the undamaged database does not show its content".to_owned()
         })?;
-        Ok(specimen)
+        ensure(self.has_dictionary(), || {
+            "no value file has a dictionary".to_owned()
+        })
+    }
+
+    /// True when a value file has a dictionary, and values that use it.
+    fn has_dictionary(&self) -> bool {
+        self.env.paths().iter().any(|path| {
+            let number = path
+                .file_stem()
+                .and_then(|name| name.to_str()?.parse().ok());
+            let bytes = self.env.read_file(path).unwrap_or_default();
+            let shown = number.map(|number| dump_vlog(&bytes, FileId(number)));
+            shown.is_some_and(|shown| shown.contains("with the dictionary"))
+        })
     }
 
     /// All places to damage.

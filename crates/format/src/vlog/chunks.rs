@@ -3,7 +3,7 @@
 //! A value that is too long to be held as a whole is written and read a chunk at a time. Its record begins with a header of
 //! the usual form, whose codec is [`CHUNKED`] and whose checksum covers the header alone; behind it the chunks lie side by
 //! side, each a whole record of the same key at its own place: compressed on its own, with its own checksum. Header and
-//! chunks must agree on both lengths. Chunks hold no chunks.
+//! chunks must agree on both lengths. Chunks hold no chunks, and use no dictionary.
 
 use kingtide_base::limits::VALUE_BYTES_MAX;
 use kingtide_base::{checksum, checksum_mix};
@@ -128,7 +128,8 @@ impl ChunkWalk {
         let left = u64::from(self.header.stored_bytes - self.stored);
         let is_short = claimed.stored_bytes as usize <= CHUNK_BYTES_MAX
             && claimed.raw_bytes as usize <= CHUNK_BYTES_MAX;
-        if claimed.is_chunked || bytes > left || !is_short || claimed.raw_bytes == 0 {
+        let is_plain = !claimed.is_chunked && !claimed.uses_dictionary;
+        if !is_plain || bytes > left || !is_short || claimed.raw_bytes == 0 {
             return Err(FAULT);
         }
         Ok(bytes as usize)

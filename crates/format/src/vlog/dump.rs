@@ -1,12 +1,15 @@
 //! An annotated picture of a value file, for golden files and for people.
 
+use std::ops::Range;
+
 use kingtide_base::FileId;
 
 use super::{
-    RECORD_HEADER_BYTES, VLOG_FOOTER_BYTES, VLOG_HEADER_BYTES, VlogFooter, decode_vlog_header,
-    open_record, peek_record_bytes,
+    Dictionary, DictionaryRecord, RECORD_HEADER_BYTES, RecordHeader, VLOG_FOOTER_BYTES,
+    VLOG_HEADER_BYTES, VlogFooter, decode_vlog_header, open_record, peek_record_bytes,
+    uses_dictionary,
 };
-use crate::block::{Annotated, BlockPlace, readable};
+use crate::block::{Annotated, BlockFault, BlockPlace, readable};
 use crate::klog::TailFault;
 
 /// Every byte of the value file `bytes` in hex with its meaning, and the values. Faults are shown where they are.
@@ -44,7 +47,7 @@ pub fn dump_vlog(bytes: &[u8], file: FileId) -> String {
             out.field(at..end, "no record");
             break;
         };
-        dump_record(&mut out, &bytes[at..record_end], file, at);
+        dump_record(&mut out, (bytes, at..record_end), file);
         at = record_end;
     }
     if end < bytes.len() {
@@ -67,7 +70,9 @@ pub fn dump_vlog(bytes: &[u8], file: FileId) -> String {
     out.finish()
 }
 
-fn dump_record(out: &mut Annotated<'_>, record: &[u8], file: FileId, at: usize) {
+/// The record that lies at `span` of the file.
+fn dump_record(out: &mut Annotated<'_>, (bytes, span): (&[u8], Range<usize>), file: FileId) {
+    let (at, record) = (span.start, &bytes[span]);
     out.heading("record");
     let stored_at = out.fields(
         at,
@@ -80,16 +85,46 @@ fn dump_record(out: &mut Annotated<'_>, record: &[u8], file: FileId, at: usize) 
         ],
     );
     debug_assert_eq!(stored_at, at + RECORD_HEADER_BYTES);
-    out.field(stored_at..at + record.len(), "value");
+    let end = at + record.len();
+    match uses_dictionary(record) && stored_at + 4 <= end {
+        true => {
+            out.field(stored_at..stored_at + 4, "offset of the dictionary");
+            out.field(stored_at + 4..end, "value");
+        }
+        false => out.field(stored_at..end, "value"),
+    }
     let place = BlockPlace {
         file,
         offset: at as u64,
     };
     let mut value = Vec::new();
-    match open_record(record, place, &mut value) {
-        Ok(header) => out.remark(&format!("{:?} {}", header.codec, readable(&value))),
+    match open_in_file(bytes, (record, place), &mut value) {
+        Ok(header) => {
+            let how = match header.uses_dictionary {
+                true => " with the dictionary",
+                false => "",
+            };
+            out.remark(&format!("{:?}{how} {}", header.codec, readable(&value)));
+        }
         Err(fault) => out.fault(&fault),
     }
+}
+
+/// Opens a record, with its dictionary if it uses one, which lies in the same file.
+fn open_in_file(
+    bytes: &[u8],
+    (record, place): (&[u8], BlockPlace),
+    value: &mut Vec<u8>,
+) -> Result<RecordHeader, BlockFault> {
+    if !uses_dictionary(record) {
+        return open_record(record, place, value);
+    }
+    let record = DictionaryRecord::verify(record, place)?;
+    let place = BlockPlace {
+        offset: record.dictionary(),
+        ..place
+    };
+    record.open(&Dictionary::find(bytes, place)?, value)
 }
 
 fn tail_fault(out: &mut Annotated<'_>, fault: TailFault) {

@@ -10,7 +10,8 @@
 //!         8   8  hash of the key
 //!         16  4  stored bytes
 //!         20  4  raw bytes
-//!         24  1  codec; 128: the value is in chunks, which are records (see `chunks`)
+//!         24  1  codec; 128: the value is in chunks, which are records (see `chunks`); 5: it is compressed with a dictionary, which
+//!                is a record (see `dictionary`)
 //!         25  .. the value, stored
 //! footer  0   8  records
 //!         8   8  digest of the records; before version 3, where they end: the offset of the footer
@@ -18,10 +19,15 @@
 //! ```
 
 mod chunks;
+mod dictionary;
 mod dump;
 mod record;
 
 pub use chunks::{CHUNK_BYTES_MAX, CHUNK_HEADS_BYTES_MAX, ChunkWalk, encode_chunked_header};
+pub use dictionary::{
+    DICTIONARY_KEY_HASH, Dictionary, DictionaryRecord, encode_record_with, stored_bytes_with,
+    uses_dictionary,
+};
 pub use dump::dump_vlog;
 pub use record::{
     RECORD_HEADER_BYTES, RecordHeader, VLOG_FOOTER_BYTES, VLOG_HEADER_BYTES, VLOG_VERSION,

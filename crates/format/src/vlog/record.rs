@@ -4,12 +4,16 @@ use kingtide_base::limits::VALUE_BYTES_MAX;
 use kingtide_base::{ByteReader, ChecksumParts, FileId, Truncated, checksum, checksum_mix};
 
 use super::chunks::{CHUNKED, CHUNKED_CODEC, open_chunked};
+use super::dictionary::{WITH_DICTIONARY, WITH_DICTIONARY_CODEC};
 use crate::CodecId;
 use crate::block::{BlockFault, BlockPlace, compress_if_smaller, decompress};
 use crate::klog::{Tail, TailFault, open_tail, seal_tail};
 
-/// The newest version of vlog files that this build reads, and the one it writes: the footer has a digest of the content.
-pub const VLOG_VERSION: u32 = 3;
+/// The newest version of vlog files that this build reads, and the one it writes: values may be compressed with a dictionary.
+pub const VLOG_VERSION: u32 = 4;
+/// The first version whose footer has a digest of the content, and the last that has none.
+const VLOG_VERSION_DIGEST: u32 = 3;
+const VLOG_VERSION_PLAIN: u32 = 2;
 /// The length of the file header in bytes: the offset of the first record.
 pub const VLOG_HEADER_BYTES: usize = 32;
 /// The length of a record's header in bytes.
@@ -87,15 +91,48 @@ pub struct RecordHeader {
     pub codec: CodecId,
     /// True when the value is in chunks.
     pub is_chunked: bool,
+    /// True when the value is compressed with a dictionary.
+    pub uses_dictionary: bool,
 }
 
-/// The codec of a record and whether it is in chunks, from their number.
-fn codec_of(byte: u8) -> Result<(CodecId, bool), BlockFault> {
-    if byte == CHUNKED {
-        return Ok((CHUNKED_CODEC, true));
+/// The fields of a record's header, as they are stored.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claims {
+    checksum: u64,
+    key_hash: u64,
+    stored_bytes: u32,
+    pub(super) raw_bytes: u32,
+    pub(super) codec: u8,
+}
+
+impl Claims {
+    fn decode(header: &[u8]) -> Result<Self, BlockFault> {
+        let mut reader = ByteReader::new(header);
+        let mut read = || -> Result<_, Truncated> {
+            Ok(Self {
+                checksum: reader.u64()?,
+                key_hash: reader.u64()?,
+                stored_bytes: reader.u32()?,
+                raw_bytes: reader.u32()?,
+                codec: reader.u8()?,
+            })
+        };
+        read().map_err(|Truncated| BlockFault::malformed("record header"))
     }
-    let codec = CodecId::from_byte(byte).ok_or(BlockFault::malformed("unknown codec"))?;
-    Ok((codec, false))
+
+    /// They mean this for a plain record compressed with `codec`.
+    pub(super) fn header(&self, codec: CodecId) -> RecordHeader {
+        RecordHeader {
+            checksum: self.checksum,
+            content: self.checksum,
+            key_hash: self.key_hash,
+            stored_bytes: self.stored_bytes,
+            raw_bytes: self.raw_bytes,
+            codec,
+            is_chunked: false,
+            uses_dictionary: false,
+        }
+    }
 }
 
 /// Appends the record of `value` to `target`, compressed when that pays; the length of the record in bytes.
@@ -111,12 +148,27 @@ pub fn encode_record(
     let start = target.len();
     target.resize(start + RECORD_HEADER_BYTES, 0);
     let used = compress_if_smaller(codec, value, target);
-    let record = &mut target[start..];
+    seal_record(
+        &mut target[start..],
+        key_hash,
+        (value.len(), used as u8),
+        place,
+    )
+}
+
+/// Writes the header of the whole record `record`, behind which what is stored of a value of so many bytes lies, under this
+/// codec number; the length of the record.
+pub(super) fn seal_record(
+    record: &mut [u8],
+    key_hash: u64,
+    (value_bytes, codec): (usize, u8),
+    place: BlockPlace,
+) -> u32 {
     let stored_bytes = (record.len() - RECORD_HEADER_BYTES) as u32;
     record[8..16].copy_from_slice(&key_hash.to_le_bytes());
     record[16..20].copy_from_slice(&stored_bytes.to_le_bytes());
-    record[20..24].copy_from_slice(&(value.len() as u32).to_le_bytes());
-    record[24] = used as u8;
+    record[20..24].copy_from_slice(&(value_bytes as u32).to_le_bytes());
+    record[24] = codec;
     let sum = checksum(&record[8..], place.seed());
     record[..8].copy_from_slice(&sum.to_le_bytes());
     record.len() as u32
@@ -150,27 +202,16 @@ pub fn encode_raw_header(
 /// # Errors
 /// When it is not a whole header, or names an unknown codec.
 pub fn peek_record(header: &[u8]) -> Result<RecordHeader, BlockFault> {
-    let mut reader = ByteReader::new(header);
-    let mut read = || -> Result<_, Truncated> {
-        Ok((
-            reader.u64()?,
-            reader.u64()?,
-            reader.u32()?,
-            reader.u32()?,
-            reader.u8()?,
-        ))
+    let claims = Claims::decode(header)?;
+    let codec = match claims.codec {
+        CHUNKED => CHUNKED_CODEC,
+        WITH_DICTIONARY => WITH_DICTIONARY_CODEC,
+        byte => CodecId::from_byte(byte).ok_or(BlockFault::malformed("unknown codec"))?,
     };
-    let (checksum, key_hash, stored_bytes, raw_bytes, codec) =
-        read().map_err(|Truncated| BlockFault::malformed("record header"))?;
-    let (codec, is_chunked) = codec_of(codec)?;
     Ok(RecordHeader {
-        checksum,
-        content: checksum,
-        key_hash,
-        stored_bytes,
-        raw_bytes,
-        codec,
-        is_chunked,
+        is_chunked: claims.codec == CHUNKED,
+        uses_dictionary: claims.codec == WITH_DICTIONARY,
+        ..claims.header(codec)
     })
 }
 
@@ -210,7 +251,8 @@ pub fn peek_record_bytes(header: &[u8]) -> Option<u64> {
     Some(u64::from(stored) + RECORD_HEADER_BYTES as u64)
 }
 
-/// Verifies the record `bytes` (all of it and nothing else) and replaces the content of `target` by its value.
+/// Verifies the record `bytes` (all of it and nothing else) and replaces the content of `target` by its value. One that
+/// [uses a dictionary](super::uses_dictionary) is opened in [another way](super::DictionaryRecord).
 ///
 /// # Errors
 /// When the record fails its checksum, contradicts itself, or does not decompress.
@@ -231,46 +273,43 @@ pub(super) fn open_plain_record(
     place: BlockPlace,
     target: &mut Vec<u8>,
 ) -> Result<RecordHeader, BlockFault> {
+    let (claims, stored) = verify_claims(bytes, place)?;
+    if claims.codec == WITH_DICTIONARY {
+        return Err(BlockFault::malformed("a dictionary where none may be used"));
+    }
+    let codec = CodecId::from_byte(claims.codec).ok_or(BlockFault::malformed("unknown codec"))?;
+    decompress(codec, stored, claims.raw_bytes as usize, target)?;
+    Ok(claims.header(codec))
+}
+
+/// Verifies checksum and lengths of a record that is not in chunks; what its header says, and what is stored.
+pub(super) fn verify_claims(
+    bytes: &[u8],
+    place: BlockPlace,
+) -> Result<(Claims, &[u8]), BlockFault> {
     let Some((head, stored)) = bytes.split_at_checked(RECORD_HEADER_BYTES) else {
         return Err(BlockFault::malformed("record shorter than its header"));
     };
-    let mut reader = ByteReader::new(head);
-    let mut read = || -> Result<_, Truncated> {
-        Ok((
-            reader.u64()?,
-            reader.u64()?,
-            reader.u32()?,
-            reader.u32()?,
-            reader.u8()?,
-        ))
-    };
-    let (expected, key_hash, stored_bytes, raw_bytes, codec) =
-        read().map_err(|Truncated| BlockFault::malformed("record header"))?;
+    let claims = Claims::decode(head)?;
     let found = checksum(&bytes[8..], place.seed());
-    if expected != found {
-        return Err(BlockFault::mismatch("record checksum", expected, found));
+    if claims.checksum != found {
+        return Err(BlockFault::mismatch(
+            "record checksum",
+            claims.checksum,
+            found,
+        ));
     }
-    if stored_bytes as usize != stored.len() {
+    if claims.stored_bytes as usize != stored.len() {
         return Err(BlockFault::mismatch(
             "record length",
-            u64::from(stored_bytes),
+            u64::from(claims.stored_bytes),
             stored.len() as u64,
         ));
     }
-    if raw_bytes as usize > VALUE_BYTES_MAX {
+    if claims.raw_bytes as usize > VALUE_BYTES_MAX {
         return Err(BlockFault::malformed("value longer than any may be"));
     }
-    let codec = CodecId::from_byte(codec).ok_or(BlockFault::malformed("unknown codec"))?;
-    decompress(codec, stored, raw_bytes as usize, target)?;
-    Ok(RecordHeader {
-        checksum: expected,
-        content: expected,
-        key_hash,
-        stored_bytes,
-        raw_bytes,
-        codec,
-        is_chunked: false,
-    })
+    Ok((claims, stored))
 }
 
 /// What the footer says.
@@ -278,8 +317,7 @@ pub(super) fn open_plain_record(
 pub struct VlogFooter {
     /// Records in the file.
     pub records: u64,
-    /// [`RecordHeader::content`] of all records, in order, folded by `mix` from 0 on; `None` in versions before
-    /// [`VLOG_VERSION`].
+    /// [`RecordHeader::content`] of all records, in order, folded by `mix` from 0 on; `None` in versions before 3.
     pub content: Option<u64>,
 }
 
@@ -291,7 +329,8 @@ impl VlogFooter {
         footer_bytes: VLOG_FOOTER_BYTES,
     };
 
-    /// The footer of `file`, to be written at `offset`, and its checksum. Without a digest it is that of the version before.
+    /// The footer of `file`, to be written at `offset`, and its checksum. Without a digest it is that of version 2, the
+    /// last that had none.
     #[must_use]
     pub fn encode(&self, file: FileId, offset: u64) -> (Vec<u8>, u64) {
         let mut target = Vec::with_capacity(VLOG_FOOTER_BYTES);
@@ -300,7 +339,7 @@ impl VlogFooter {
         target.extend_from_slice(&self.content.unwrap_or(offset).to_le_bytes());
         let version = match self.content {
             Some(_) => VLOG_VERSION,
-            None => VLOG_VERSION - 1,
+            None => VLOG_VERSION_PLAIN,
         };
         let sum = seal_tail(&mut target, (&Self::TAIL, version), file, offset);
         (target, sum)
@@ -309,14 +348,14 @@ impl VlogFooter {
     /// Reads the footer at the end of `bytes` (the end of a file of `file_bytes` bytes), and its checksum.
     ///
     /// # Errors
-    /// As for klog footers; in versions before [`VLOG_VERSION`] also when the records do not end at the footer.
+    /// As for klog footers; in versions before 3 also when the records do not end at the footer.
     pub fn decode(bytes: &[u8], file: FileId, file_bytes: u64) -> Result<(Self, u64), TailFault> {
         let (fields, sum, version) = open_tail(bytes, &Self::TAIL, file, file_bytes)?;
         let mut reader = ByteReader::new(fields);
         let mut read = || -> Result<_, Truncated> { Ok((reader.u64()?, reader.u64()?)) };
         let (records, end) =
             read().map_err(|Truncated| BlockFault::malformed("fields of the footer"))?;
-        if version >= VLOG_VERSION {
+        if version >= VLOG_VERSION_DIGEST {
             let content = Some(end);
             return Ok((Self { records, content }, sum));
         }

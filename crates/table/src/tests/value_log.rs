@@ -177,7 +177,7 @@ fn newer_versions_are_refused_as_such() {
     let values = vec![(b"one".to_vec(), vec![1; 40])];
     let (pointers, _) = build(&world, FileId(1), CodecId::None, &values);
     let mut bytes = world.env.read_file(path(FileId(1))).expect("there");
-    bytes[8] = 4;
+    bytes[8] = 5;
     let sum = checksum(&bytes[..24], checksum_mix(1, 0));
     bytes[24..32].copy_from_slice(&sum.to_le_bytes());
     world
@@ -187,6 +187,6 @@ fn newer_versions_are_refused_as_such() {
     let files = ValueFiles::new(Arc::clone(&world.directory), 4);
     assert!(matches!(
         files.read(&pointers[0], b"one"),
-        Err(StorageError::NewerVersion { found: 4, .. })
+        Err(StorageError::NewerVersion { found: 5, .. })
     ));
 }

@@ -25,7 +25,7 @@ pub struct Target {
 }
 
 /// All targets but the one that calls through the C interface, which lives beside the programs.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 14] = [
     parsers::LOG_RECORD,
     parsers::LOG_FRAMES,
     parsers::MANIFEST_EDITS,
@@ -34,6 +34,7 @@ pub const TARGETS: [Target; 13] = [
     parsers::INDEX,
     parsers::PROPERTIES,
     parsers::VALUE_RECORD,
+    parsers::DICTIONARY_RECORD,
     parsers::FILTER,
     files::TABLE_FILE,
     files::DIRECTORY,

@@ -5,8 +5,8 @@ use kingtide_base::{
 };
 use kingtide_collections::{Filter, FilterBuilder};
 use kingtide_format::{
-    Control, Edit, FRAME_HEADER_BYTES, FrameHeader, FrameKind, ManifestHeader, Op, OpReader,
-    RecordReader, SegmentHeader,
+    CodecId, Control, Edit, FRAME_HEADER_BYTES, FrameHeader, FrameKind, ManifestHeader, Op,
+    OpReader, RecordReader, SegmentHeader,
     block::{self, BlockKind, BlockPlace, DataBlock},
     decode_edits, decode_frame, dump_manifest, dump_segment, encode_edits, find_frame, klog,
     push_frame, split_control, vlog, write_op, write_section_header,
@@ -269,7 +269,7 @@ pub(super) const VALUE_RECORD: Target = Target {
     },
     seeds: || {
         let mut record = Vec::new();
-        let codec = kingtide_format::CodecId::Lz4;
+        let codec = CodecId::Lz4;
         vlog::encode_record(&mut record, codec, 5, &[b'x'; 300], PLACE);
         let mut chunks = Vec::new();
         for (chunk, place) in [(b"one", 25), (b"two", 53)] {
@@ -281,6 +281,57 @@ pub(super) const VALUE_RECORD: Target = Target {
         }
         let header = vlog::encode_chunked_header(5, (chunks.len() as u32, 6), PLACE);
         vec![record[8..].to_vec(), [&header[8..], &chunks].concat()]
+    },
+};
+
+/// Values with a dictionary: the input is cut in two, a dictionary and a record that uses it, whose checksum and offset are made
+/// right.
+pub(super) const DICTIONARY_RECORD: Target = Target {
+    name: "dictionary_record",
+    run: |bytes| {
+        let (dictionary, rest) = bytes.split_at(bytes.len().min(50));
+        let mut file = vlog::encode_vlog_header(FILE).to_vec();
+        let at = |offset: usize| BlockPlace {
+            file: FILE,
+            offset: offset as u64,
+        };
+        let place = at(file.len());
+        vlog::encode_record(&mut file, CodecId::None, 0, dictionary, place);
+        let mut record = vec![0; 8];
+        record.extend_from_slice(rest);
+        if let Some(fields) = record.get_mut(16..29) {
+            let stored = (rest.len() + 8 - vlog::RECORD_HEADER_BYTES) as u32;
+            fields[..4].copy_from_slice(&stored.to_le_bytes());
+            fields[8] = 5;
+            // Of some the offset is left wrong.
+            if !rest[0].is_multiple_of(8) {
+                fields[9..].copy_from_slice(&(vlog::VLOG_HEADER_BYTES as u32).to_le_bytes());
+            }
+        }
+        let place = at(file.len());
+        let sum = checksum(&record[8..], place.seed());
+        record[..8].copy_from_slice(&sum.to_le_bytes());
+        if vlog::uses_dictionary(&record) {
+            assert!(vlog::open_record(&record, place, &mut Vec::new()).is_err());
+        }
+        let Ok(opened) = vlog::DictionaryRecord::verify(&record, place) else {
+            return;
+        };
+        let Ok(found) = vlog::Dictionary::find(&file, at(opened.dictionary() as usize)) else {
+            return;
+        };
+        let mut value = Vec::new();
+        if let Ok(header) = opened.open(&found, &mut value) {
+            assert_eq!(header.raw_bytes as usize, value.len());
+            assert!(header.uses_dictionary);
+        }
+    },
+    seeds: || {
+        let words = [b'x'; 50];
+        let mut record = Vec::new();
+        vlog::encode_record_with(&mut record, (&words, 32), 5, &[b'x'; 300], PLACE);
+        let record = record.get(8..).unwrap_or_default();
+        vec![[&words, record].concat(), vec![8; 100]]
     },
 };
 
