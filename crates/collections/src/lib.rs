@@ -10,6 +10,7 @@
 //! | [`PreparedRun`], [`SortedRun`] | the sorted index of a large commit, and merges of such |
 //! | [`Filter`], [`FilterBuilder`] | which keys a table may hold |
 //! | [`lz4_prefix`] | the beginning of a compressed column |
+//! | [`Lz4Dictionary`], [`lz4_with_dictionary`] | compression with bytes that writer and reader know |
 //! | [`MemoryBudget`], [`Account`], [`Charge`] | who holds how much memory |
 //! | [`BlockCache`], [`BlockPlaces`] | decoded blocks, within a hard byte limit |
 //! | [`PageSize`] | whether memory comes in huge pages |
@@ -22,6 +23,7 @@ mod block_cache;
 mod budget;
 mod filter;
 mod hash_index;
+mod lz4_dictionary;
 mod lz4_prefix;
 mod memtable;
 mod merge;
@@ -38,6 +40,7 @@ pub use block_cache::{BlockCache, BlockCacheUsage, BlockKey, BlockPlaces};
 pub use budget::{Account, Charge, MemoryBudget};
 pub use filter::{Filter, FilterBuilder, FilterFault};
 pub use hash_index::{HashIndex, Probe, prefetch_bytes};
+pub use lz4_dictionary::{Lz4Dictionary, lz4_with_dictionary};
 pub use lz4_prefix::lz4_prefix;
 pub use memtable::{Full, Memtable, MemtableEntry, MemtableOp};
 pub use merge::MergeCursor;

@@ -5,7 +5,7 @@
 //! 1. The first short values give a *sample*: what of them fits [`SAMPLE_BYTES`].
 //! 2. The next [`TRIAL_VALUES`] are on *trial*: compressed with the sample as their dictionary too, but stored without.
 //! 3. When that would have saved a fourth of what they take, the dictionary is kept; otherwise the file has none, and nothing
-//!    more is tried. A fourth, because compressing with a dictionary takes about twice as long.
+//!    more is tried. A fourth, because a value with a dictionary costs a look at that too, to write and to read.
 //! 4. The dictionary is written as a record, once the file is so long that it makes up little of it, and before a value that
 //!    uses it: what nothing points to counts as garbage, and a file must not look as if it were worth copying for that.
 //!    From then on short values are compressed with it.
@@ -19,6 +19,7 @@
 use std::sync::OnceLock;
 
 use kingtide_base::StorageResult;
+use kingtide_collections::Lz4Dictionary;
 use kingtide_env::File;
 use kingtide_format::CodecId;
 use kingtide_format::block::{BlockFault, BlockPlace, compress_if_smaller};
@@ -62,14 +63,14 @@ enum Stage {
     Sample(Vec<u8>),
     Trial(Trial),
     /// The trial was won by this dictionary; its record will take so many bytes.
-    Won(Vec<u8>, u64),
+    Won(Lz4Dictionary, u64),
     /// In use; its record lies there.
-    With(Vec<u8>, u32),
+    With(Lz4Dictionary, u32),
 }
 
 #[derive(Debug)]
 struct Trial {
-    dictionary: Vec<u8>,
+    dictionary: Lz4Dictionary,
     scratch: Vec<u8>,
     values: u32,
     /// Bytes stored, and how many of them the dictionary would have saved.
@@ -92,8 +93,8 @@ impl ValuePacker {
         match &self.stage {
             Stage::Without => 0,
             Stage::Sample(sample) => sample.capacity(),
-            Stage::Trial(trial) => trial.dictionary.capacity() + trial.scratch.capacity(),
-            Stage::Won(dictionary, _) | Stage::With(dictionary, _) => dictionary.capacity(),
+            Stage::Trial(trial) => trial.dictionary.memory_bytes() + trial.scratch.capacity(),
+            Stage::Won(dictionary, _) | Stage::With(dictionary, _) => dictionary.memory_bytes(),
         }
     }
 
@@ -114,7 +115,8 @@ impl ValuePacker {
         let Stage::Won(dictionary, _) = std::mem::replace(&mut self.stage, Stage::Without) else {
             return false;
         };
-        encode_record(target, self.codec, DICTIONARY_KEY_HASH, &dictionary, place);
+        let bytes = dictionary.bytes();
+        encode_record(target, self.codec, DICTIONARY_KEY_HASH, bytes, place);
         self.stage = Stage::With(dictionary, offset);
         true
     }
@@ -127,7 +129,7 @@ impl ValuePacker {
         value: &[u8],
         place: BlockPlace,
     ) -> u32 {
-        if let Stage::With(dictionary, offset) = &self.stage
+        if let Stage::With(dictionary, offset) = &mut self.stage
             && is_short(value)
         {
             return encode_record_with(target, (dictionary, *offset), key_hash, value, place);
@@ -157,7 +159,7 @@ fn sampled(mut sample: Vec<u8>, value: &[u8]) -> Stage {
         return Stage::Sample(sample);
     }
     Stage::Trial(Trial {
-        dictionary: sample,
+        dictionary: Lz4Dictionary::new(sample),
         scratch: Vec::new(),
         values: 0,
         stored: 0,
@@ -168,7 +170,7 @@ fn sampled(mut sample: Vec<u8>, value: &[u8]) -> Stage {
 impl Trial {
     /// Where it stands with `value`, which was stored in so many bytes.
     fn judged(mut self, codec: CodecId, value: &[u8], stored: usize) -> Stage {
-        let with = stored_bytes_with(&self.dictionary, value, &mut self.scratch);
+        let with = stored_bytes_with(&mut self.dictionary, value, &mut self.scratch);
         self.values += 1;
         self.stored += stored;
         self.saved += stored.saturating_sub(with);
@@ -179,7 +181,7 @@ impl Trial {
             return Stage::Without;
         }
         self.scratch.clear();
-        compress_if_smaller(codec, &self.dictionary, &mut self.scratch);
+        compress_if_smaller(codec, self.dictionary.bytes(), &mut self.scratch);
         let record_bytes = (RECORD_HEADER_BYTES + self.scratch.len()) as u64;
         Stage::Won(self.dictionary, record_bytes)
     }

@@ -3,10 +3,13 @@
 /// The crates of the workspace and what each may depend on, lowest first; see ARCHITECTURE.md.
 pub const CRATE_LAYERS: &[(&str, &[&str])] = &[
     ("kingtide-base", &[]),
-    ("kingtide-format", &["kingtide-base"]),
     ("kingtide-env", &["kingtide-base"]),
     ("kingtide-policy", &["kingtide-base"]),
     ("kingtide-collections", &["kingtide-base", "kingtide-env"]),
+    (
+        "kingtide-format",
+        &["kingtide-base", "kingtide-collections"],
+    ),
     (
         "kingtide-table",
         &[

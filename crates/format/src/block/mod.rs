@@ -7,7 +7,6 @@ mod columns;
 mod data;
 mod fault;
 mod header;
-mod lz4_dictionary;
 mod lz4_range;
 mod pointer;
 mod search;
@@ -20,10 +19,6 @@ pub use fault::BlockFault;
 pub use header::{
     BLOCK_HEADER_BYTES, BlockHeader, BlockKind, BlockPlace, begin_block, end_block, open_block,
     open_section, write_section,
-};
-pub use lz4_dictionary::{
-    DICTIONARY_BYTES_MAX, DICTIONARY_RAW_BYTES_MAX, compress_with_dictionary,
-    decompress_with_dictionary,
 };
 pub use pointer::{decode_pointer, encode_pointer};
 

@@ -7,15 +7,14 @@
 //!
 //! A dictionary's record uses no dictionary, is not in chunks, and ends before any record that uses it begins; chunks use none.
 
+use kingtide_collections::{Lz4Dictionary, lz4_with_dictionary};
+
 use super::record::{
     Claims, RECORD_HEADER_BYTES, RecordHeader, VLOG_HEADER_BYTES, open_plain_record, peek_record,
     seal_record, verify_claims,
 };
 use crate::CodecId;
-use crate::block::{
-    BlockFault, BlockPlace, DICTIONARY_BYTES_MAX, DICTIONARY_RAW_BYTES_MAX,
-    compress_with_dictionary, decompress_with_dictionary,
-};
+use crate::block::{BlockFault, BlockPlace};
 
 /// The codec number of a record whose value is compressed with a dictionary. No [`CodecId`]: there is none outside of value
 /// files.
@@ -26,6 +25,10 @@ pub(super) const WITH_DICTIONARY_CODEC: CodecId = CodecId::Lz4;
 pub const DICTIONARY_KEY_HASH: u64 = 0;
 /// The offset of the dictionary's record, in front of the LZ4 block.
 const OFFSET_BYTES: usize = 4;
+/// The most bytes that a dictionary may have: matches reach no further back.
+const DICTIONARY_BYTES_MAX: usize = 64 << 10;
+/// The most raw bytes of a value with a dictionary: of what lies further back, a dictionary is out of reach.
+const DICTIONARY_RAW_BYTES_MAX: usize = 64 << 10;
 
 /// The dictionary of a value file, verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,13 +98,15 @@ pub fn uses_dictionary(header: &[u8]) -> bool {
 ///
 /// ```
 /// # use kingtide_base::FileId;
+/// # use kingtide_collections::Lz4Dictionary;
 /// # use kingtide_format::{CodecId, block::BlockPlace, vlog::*};
 /// # let place = |offset| BlockPlace { file: FileId(1), offset };
 /// # let words = b"words that most values of this file have in common";
 /// # let (mut file, value) = (vec![0; 32], words.repeat(2));
 /// # encode_record(&mut file, CodecId::Lz4, DICTIONARY_KEY_HASH, words, place(32));
 /// # let start = file.len();
-/// # encode_record_with(&mut file, (words, 32), 7, &value, place(start as u64));
+/// # let mut dictionary = Lz4Dictionary::new(words.to_vec());
+/// # encode_record_with(&mut file, (&mut dictionary, 32), 7, &value, place(start as u64));
 /// let record = &file[start..];
 /// assert!(uses_dictionary(record));
 /// let record = DictionaryRecord::verify(record, place(start as u64)).expect("intact");
@@ -132,8 +137,9 @@ impl<'a> DictionaryRecord<'a> {
         let Some((offset, block)) = stored.split_first_chunk::<OFFSET_BYTES>() else {
             return Err(BlockFault::malformed("record too short for a dictionary"));
         };
-        if claims.raw_bytes as usize > DICTIONARY_RAW_BYTES_MAX {
-            return Err(BlockFault::malformed("value too long for a dictionary"));
+        let raw_bytes = claims.raw_bytes as usize;
+        if raw_bytes > DICTIONARY_RAW_BYTES_MAX || block.len() >= raw_bytes {
+            return Err(BlockFault::malformed("impossible length for a dictionary"));
         }
         let dictionary = u64::from(u32::from_le_bytes(*offset));
         let end = dictionary + RECORD_HEADER_BYTES as u64;
@@ -174,7 +180,10 @@ impl<'a> DictionaryRecord<'a> {
             return Err(BlockFault::mismatch("another dictionary", wanted, found));
         }
         let raw_bytes = self.claims.raw_bytes as usize;
-        decompress_with_dictionary(&dictionary.bytes, self.block, raw_bytes, target)?;
+        if !lz4_with_dictionary(&dictionary.bytes, self.block, raw_bytes, target) {
+            let message = "compressed bytes do not give the recorded length";
+            return Err(BlockFault::malformed(message));
+        }
         Ok(RecordHeader {
             uses_dictionary: true,
             ..self.claims.header(WITH_DICTIONARY_CODEC)
@@ -182,11 +191,11 @@ impl<'a> DictionaryRecord<'a> {
     }
 }
 
-/// Appends the record of `value` to `target`, compressed with the dictionary `words`, whose record lies at the offset beside
+/// Appends the record of `value` to `target`, compressed with `words`, a dictionary whose record lies at the offset beside
 /// it, when that saves an eighth, and as it is otherwise; the length of the record in bytes.
 pub fn encode_record_with(
     target: &mut Vec<u8>,
-    (words, dictionary): (&[u8], u32),
+    (words, dictionary): (&mut Lz4Dictionary, u32),
     key_hash: u64,
     value: &[u8],
     place: BlockPlace,
@@ -196,7 +205,7 @@ pub fn encode_record_with(
     target.resize(start + RECORD_HEADER_BYTES, 0);
     let stored_at = target.len();
     target.extend_from_slice(&dictionary.to_le_bytes());
-    let is_packed = compress_with_dictionary(words, value, target);
+    let is_packed = words.compress(value, target);
     let codec = match is_packed && saves_an_eighth(target.len() - stored_at, value) {
         true => WITH_DICTIONARY,
         false => {
@@ -210,10 +219,10 @@ pub fn encode_record_with(
 
 /// How many bytes [`encode_record_with`] would store of `value` with the dictionary `words`, behind the record's header. What `scratch` holds is lost.
 #[must_use]
-pub fn stored_bytes_with(words: &[u8], value: &[u8], scratch: &mut Vec<u8>) -> usize {
+pub fn stored_bytes_with(words: &mut Lz4Dictionary, value: &[u8], scratch: &mut Vec<u8>) -> usize {
     scratch.clear();
     scratch.extend_from_slice(&[0; OFFSET_BYTES]);
-    let is_packed = compress_with_dictionary(words, value, scratch);
+    let is_packed = words.compress(value, scratch);
     match is_packed && saves_an_eighth(scratch.len(), value) {
         true => scratch.len(),
         false => value.len(),

@@ -2,6 +2,8 @@
 
 use kingtide_base::FileId;
 
+use kingtide_collections::Lz4Dictionary;
+
 use super::*;
 use crate::CodecId;
 use crate::block::{BlockFault, BlockPlace};
@@ -56,6 +58,10 @@ fn forged_records_never_panic() {
 
 const WORDS: &[u8] = b"{\"kind\":\"a word that all of them have\",\"tide\":\"high\",\"number\":";
 
+fn words() -> Lz4Dictionary {
+    Lz4Dictionary::new(WORDS.to_vec())
+}
+
 /// The place of a record in a file of [`PLACE`].
 fn at(offset: usize) -> BlockPlace {
     BlockPlace {
@@ -71,7 +77,7 @@ fn with_dictionary(codec: CodecId) -> (Vec<u8>, usize, Vec<u8>) {
     encode_record(&mut file, codec, DICTIONARY_KEY_HASH, WORDS, place);
     let start = file.len();
     let value = [WORDS, b"17}"].concat();
-    let dictionary = (WORDS, VLOG_HEADER_BYTES as u32);
+    let dictionary = (&mut words(), VLOG_HEADER_BYTES as u32);
     let length = encode_record_with(&mut file, dictionary, 42, &value, at(start));
     assert_eq!(file.len(), start + length as usize);
     (file, start, value)
@@ -208,9 +214,9 @@ fn a_dictionary_is_used_where_it_saves_an_eighth() {
             .map(|byte| (byte * byte * 31 + byte) as u8)
             .chain(WORDS.iter().copied())
             .collect();
-        let stored = stored_bytes_with(WORDS, &value, &mut scratch);
+        let stored = stored_bytes_with(&mut words(), &value, &mut scratch);
         let mut record = Vec::new();
-        encode_record_with(&mut record, (WORDS, 32), 1, &value, at(200));
+        encode_record_with(&mut record, (&mut words(), 32), 1, &value, at(200));
         assert_eq!(record.len(), stored + RECORD_HEADER_BYTES);
         let is_packed = uses_dictionary(&record);
         assert_eq!(is_packed, stored <= value.len() - value.len() / 8);
@@ -221,7 +227,7 @@ fn a_dictionary_is_used_where_it_saves_an_eighth() {
     let mut record = Vec::new();
     for value in [&b""[..], &[0; (64 << 10) + 1]] {
         record.clear();
-        encode_record_with(&mut record, (WORDS, 32), 1, value, at(200));
+        encode_record_with(&mut record, (&mut words(), 32), 1, value, at(200));
         assert_eq!(record[RECORD_HEADER_BYTES..], *value);
     }
 }

@@ -7,6 +7,7 @@ use kingtide_base::{
     EntryKind, FamilyId, FileId, Fragments, KeyOrder, RangeTombstone, SeqNo, ValuePointer,
     checksum_mix, key_hash,
 };
+use kingtide_collections::Lz4Dictionary;
 use kingtide_env::OpenMode;
 use kingtide_format::CodecId;
 use kingtide_format::block::BlockPlace;
@@ -155,7 +156,8 @@ fn a_vlog_file_with_a_dictionary_has_the_golden_bytes() {
     let (at, codec) = (place(&bytes), CodecId::Lz4);
     encode_record(&mut bytes, codec, DICTIONARY_KEY_HASH, &words, at);
     let second = place(&bytes);
-    let dictionary = (words.as_slice(), VLOG_HEADER_BYTES as u32);
+    let mut dictionary = Lz4Dictionary::new(words.to_vec());
+    let dictionary = (&mut dictionary, VLOG_HEADER_BYTES as u32);
     let record_bytes = encode_record_with(&mut bytes, dictionary, key_hash(key), &value, second);
     let sum = |at: BlockPlace| {
         let header = peek_record(&bytes[at.offset as usize..]);

@@ -408,7 +408,8 @@ fn memory_is_counted() {
         packer.append(&mut Vec::new(), 1, &document(number), place);
     }
     assert!(packer.memory_bytes() >= SAMPLE_BYTES);
-    assert!(packer.memory_bytes() < 4 * SAMPLE_BYTES);
+    // Besides, two streams of the library, and the scratch of the trial.
+    assert!(packer.memory_bytes() < 16 * SAMPLE_BYTES);
     let mut packer = ValuePacker::new(CodecId::Lz4);
     let mut random = Random(1);
     for _ in 0..30 {

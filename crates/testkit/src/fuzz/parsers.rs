@@ -3,7 +3,7 @@
 use kingtide_base::{
     Batch, DatabaseId, EntryKind, FamilyId, FileId, KeyOrder, Lsn, SeqNo, checksum, key_hash,
 };
-use kingtide_collections::{Filter, FilterBuilder};
+use kingtide_collections::{Filter, FilterBuilder, Lz4Dictionary};
 use kingtide_format::{
     CodecId, Control, Edit, FRAME_HEADER_BYTES, FrameHeader, FrameKind, ManifestHeader, Op,
     OpReader, RecordReader, SegmentHeader,
@@ -329,7 +329,8 @@ pub(super) const DICTIONARY_RECORD: Target = Target {
     seeds: || {
         let words = [b'x'; 50];
         let mut record = Vec::new();
-        vlog::encode_record_with(&mut record, (&words, 32), 5, &[b'x'; 300], PLACE);
+        let mut dictionary = Lz4Dictionary::new(words.to_vec());
+        vlog::encode_record_with(&mut record, (&mut dictionary, 32), 5, &[b'x'; 300], PLACE);
         let record = record.get(8..).unwrap_or_default();
         vec![[&words, record].concat(), vec![8; 100]]
     },
