@@ -23,7 +23,7 @@ const MISSES_BEFORE: u32 = 2;
 
 /// A walk brings at most one part in so many of the cache's size into it. When the same walk comes again and again, each
 /// brings the next part.
-const BROUGHT_DIVISOR: usize = 8;
+const BROUGHT_DIVISOR: usize = 128;
 
 /// A cursor's buffer takes at most one part in so many of what the memory budget has left, but the smallest window at
 /// least: so cursors over many tables, each with a buffer, share what there is.

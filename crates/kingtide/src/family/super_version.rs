@@ -21,6 +21,12 @@ impl SuperVersion {
         std::iter::once(&self.active).chain(&self.sealed)
     }
 
+    /// True when no key has a version here.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.version.is_empty() && self.memories().all(|memory| memory.table.is_empty())
+    }
+
     /// With the active memtable sealed and `active` in its place.
     pub(crate) fn sealed_with(&self, active: Arc<Memory>) -> Self {
         let mut sealed = Vec::with_capacity(self.sealed.len() + 1);

@@ -81,6 +81,9 @@ pub(crate) fn find(
     point: ReadPoint,
     now: &dyn Fn() -> i64,
 ) -> Result<Option<Found>> {
+    if current.is_empty() {
+        return Ok(None);
+    }
     let open = files.tables.open_tables();
     let place = (family, files, Some(&open));
     match find_among(current, place, key, point, now) {
