@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::pipeline::KeeperSignal;
+use super::keeper::KeeperSignal;
 
 /// Goal: a stop ends the keeper, whatever it is doing, also beside a nudge. Method: both beside a keeper that waits until it is
 /// told to stop.

@@ -7,12 +7,14 @@
 //! | `pipeline` | one commit from the transaction's buffers to the log and the memtables |
 //! | `disk` | the room on the device that writes leave free |
 //! | `gate` | keeps commits out of the order for the moment of a bulk load |
-//! | `restart` | going on in a small segment when the log is empty |
+//! | `keeper` | what wakes the thread that keeps the log |
+//! | `log_room` | blank segments, and going on in a small one when the log is empty |
 //! | `write_set` | the operations of one transaction, in log format from the first put |
 //! | `hooks` | commit hooks of one write set |
 //! | `validate` | first committer wins: what was written or read may not have been written by others since |
 //! | `pace` | writers are slowed down when flushing falls behind or memory is short |
 //! | `stall` | they wait here when that is not enough |
+//! | `telling` | what events tell of seals, syncs and stalls |
 //! | `two_phase` | preparing a transaction, its outcome, and where its record stays |
 //! | `prepared` | what is kept of a prepared transaction, and which names are taken |
 //! | `locks`, `lock_table` | what one prepared transaction locks, and all of them |
@@ -21,15 +23,16 @@ mod disk;
 mod gate;
 mod group;
 mod hooks;
+mod keeper;
 #[cfg(all(test, loom))]
 mod keeper_models;
 mod lock_table;
 mod locks;
+mod log_room;
 mod order;
 mod pace;
 mod pipeline;
 mod prepared;
-mod restart;
 mod stall;
 mod telling;
 mod two_phase;

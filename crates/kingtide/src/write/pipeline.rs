@@ -24,6 +24,7 @@ use kingtide_env::{
 
 use super::{
     disk::DiskRoom,
+    keeper::KeeperSignal,
     lock_table::LockTable,
     order::{CommitOrder, Completion, LogFailure, OrderState, OrderedLog},
     pace::FlushEarly,
@@ -38,7 +39,7 @@ use crate::{
     events::Events,
     family::Family,
     memtable::{Memory, MemtableSource},
-    wal::{Blank, RecordFrames, Tail, UnsyncedSegments},
+    wal::{Tail, UnsyncedSegments},
 };
 
 /// Runs in a memtable from which on a background merge of them is asked for while only writing goes on.
@@ -53,7 +54,7 @@ pub(crate) struct CommitLog {
     pub(crate) locks: LockTable,
     /// The largest durable mark that a frame in the log carries.
     pub(super) marked: Lsn,
-    next_slot: u64,
+    pub(super) next_slot: u64,
     /// Set by close: nothing is committed from then on.
     pub(super) is_closed: bool,
     /// Set while the gate in front of the ordered step is closed.
@@ -153,9 +154,9 @@ pub(crate) struct Pipeline {
     /// With the commit lock: the gate is open again.
     pub(super) gate_opened: Condvar,
     pub(super) env: Arc<dyn Env>,
-    log_directory: Arc<dyn Directory>,
+    pub(super) log_directory: Arc<dyn Directory>,
     /// Held by whoever makes a blank segment.
-    blank_maker: Mutex<()>,
+    pub(super) blank_maker: Mutex<()>,
     /// Set once any commit asked for durability: blanks are then made durable too.
     pub(super) wants_durability: AtomicBool,
     syncs: AtomicU64,
@@ -487,76 +488,6 @@ impl Pipeline {
         }
     }
 
-    /// Adds blanks until the log holds `record`, or one blank when there is no record to wait for.
-    ///
-    /// # Errors
-    /// `DiskFull` or `Io`; the log is as before.
-    pub(super) fn make_log_room(&self, record: &RecordFrames) -> Result<()> {
-        let _one_at_a_time = self.blank_maker.lock();
-        loop {
-            let bytes = {
-                let state = self.order.lock();
-                if state.log.tail.has_room(record) {
-                    return Ok(());
-                }
-                state.log.tail.next_blank_bytes(Some(record))
-            };
-            self.add_blank(bytes)?;
-        }
-    }
-
-    /// Prepares a blank ahead of need, when the tail asks for one.
-    ///
-    /// # Errors
-    /// As [`Pipeline::make_log_room`].
-    pub(crate) fn prepare_blank(&self) -> Result<()> {
-        let _one_at_a_time = self.blank_maker.lock();
-        let bytes = {
-            let state = self.order.lock();
-            if !state.log.tail.wants_blank() {
-                return Ok(());
-            }
-            state.log.tail.next_blank_bytes(None)
-        };
-        self.add_blank(bytes)
-    }
-
-    /// Gives up all blanks, one that is being made at this moment included; their names are returned for removal.
-    pub(crate) fn give_up_blanks(&self) -> Vec<String> {
-        let _none_is_made = self.blank_maker.lock();
-        self.order.lock().log.tail.give_up_blanks()
-    }
-
-    fn add_blank(&self, bytes: u64) -> Result<()> {
-        let blank = self.make_blank(bytes)?;
-        self.order.lock().log.tail.add_blank(blank);
-        Ok(())
-    }
-
-    /// Makes a blank of about `bytes`, which is not part of the log yet.
-    ///
-    /// # Errors
-    /// As [`Pipeline::make_log_room`].
-    pub(super) fn make_blank(&self, bytes: u64) -> Result<Blank> {
-        let slot = {
-            let mut state = self.order.lock();
-            let slot = state.log.next_slot;
-            state.log.next_slot += 1;
-            slot
-        };
-        self.disk.look();
-        // Relaxed: a hint.
-        let sync = self.wants_durability.load(Ordering::Relaxed);
-        let blank = Blank::create(
-            self.env.as_ref(),
-            self.log_directory.as_ref(),
-            slot,
-            bytes,
-            sync,
-        )?;
-        Ok(blank)
-    }
-
     /// Seals the memtable `full` of `family`, unless someone else did, and puts an empty one with room for `needed`
     /// bytes and entries in its place.
     ///
@@ -642,89 +573,6 @@ impl Pipeline {
             self.syncs.load(Ordering::Relaxed),
             self.commits.load(Ordering::Relaxed),
         )
-    }
-}
-
-/// Wakes the log's keeper: when the tail needs a window or a blank, and when an interval sync comes due.
-#[derive(Default)]
-pub(crate) struct KeeperSignal {
-    state: Mutex<KeeperState>,
-    woken: Condvar,
-    /// Set while a nudge is waiting, so that writers nudge once.
-    is_nudged: AtomicBool,
-    /// Set while the keeper sleeps for long because the log is quiet; the next commit wakes it.
-    is_idle: AtomicBool,
-    /// When the next interval sync is due, in monotonic nanoseconds; 0 when none is.
-    sync_due: AtomicU64,
-}
-
-#[derive(Default)]
-struct KeeperState {
-    is_stopped: bool,
-}
-
-impl KeeperSignal {
-    /// Wakes the keeper.
-    pub(crate) fn nudge(&self) {
-        // AcqRel, here and where the keeper clears the flag: either it sees what was done before this, or this call finds the
-        // flag cleared. A mere load could be older than both.
-        if !self.is_nudged.swap(true, Ordering::AcqRel) {
-            let _state = self.state.lock();
-            self.woken.notify_all();
-        }
-    }
-
-    fn is_idle(&self) -> bool {
-        // Relaxed: a nudge too many or a period too late changes when a mark is written, nothing else.
-        self.is_idle.load(Ordering::Relaxed)
-    }
-
-    /// The keeper is about to sleep until it is nudged, or is awake again.
-    pub(crate) fn set_idle(&self, is_idle: bool) {
-        self.is_idle.store(is_idle, Ordering::Relaxed);
-    }
-
-    pub(super) fn sync_within(&self, interval: Duration, env: &dyn Env) {
-        // Relaxed: the keeper is nudged after the store, and rechecks.
-        if self.sync_due.load(Ordering::Relaxed) == 0 {
-            let due = env
-                .monotonic_nanos()
-                .saturating_add(interval.as_nanos() as u64)
-                .max(1);
-            self.sync_due.store(due, Ordering::Release);
-            self.nudge();
-        }
-    }
-
-    /// When the next interval sync is due; clears nothing.
-    pub(crate) fn sync_due(&self) -> Option<u64> {
-        // Acquire: pairs with the store in `sync_within`.
-        match self.sync_due.load(Ordering::Acquire) {
-            0 => None,
-            due => Some(due),
-        }
-    }
-
-    /// The keeper is about to sync; commits from now on set a new time.
-    pub(crate) fn clear_sync_due(&self) {
-        self.sync_due.store(0, Ordering::Release);
-    }
-
-    /// Waits for a nudge, at most `timeout`; false once stopped.
-    pub(crate) fn wait(&self, timeout: Duration) -> bool {
-        let mut state = self.state.lock();
-        // AcqRel: what writers did before their nudge is seen by the keeper's next look.
-        if !state.is_stopped && !self.is_nudged.swap(false, Ordering::AcqRel) {
-            state = self.woken.wait_timeout(state, timeout).0;
-            self.is_nudged.swap(false, Ordering::AcqRel);
-        }
-        !state.is_stopped
-    }
-
-    /// Ends the keeper.
-    pub(crate) fn stop(&self) {
-        self.state.lock().is_stopped = true;
-        self.woken.notify_all();
     }
 }
 

@@ -11,7 +11,7 @@ use kingtide_policy::ValueRoom;
 use super::*;
 use crate::{
     ColumnFamily, Compression, Db, FamilyOptions, Options, SyncMode, budget::Plan, family::testing,
-    read::newer::Answering, version::Version,
+    read::newer::Answering, version::Version, wal::Blank,
 };
 
 const PATH: &str = "/db";
@@ -567,28 +567,6 @@ fn closed_and_dropped_are_refused() {
     commit(&family).expect("open");
     pipeline.close();
     assert_eq!(kind(commit(&family)), Some(ErrorKind::Closed));
-}
-
-/// Goal: a nudge before the keeper waits is not lost, the earliest due time stays, and a stop ends the keeper.
-#[test]
-fn the_keeper_is_woken_and_stopped() {
-    let env = MemoryEnv::new(4);
-    let signal = KeeperSignal::default();
-    let for_ever = Duration::from_secs(3600);
-    signal.nudge();
-    signal.nudge();
-    assert!(signal.wait(for_ever), "the nudge was lost");
-    assert!(signal.wait(Duration::ZERO), "one nudge wakes once");
-    assert_eq!(signal.sync_due(), None);
-    signal.sync_within(Duration::from_secs(5), &env);
-    let due = signal.sync_due().expect("a sync is due");
-    signal.sync_within(Duration::from_secs(1), &env);
-    assert_eq!(signal.sync_due(), Some(due), "the first commit decides");
-    assert!(signal.wait(for_ever), "the keeper must hear of it");
-    signal.clear_sync_due();
-    assert_eq!(signal.sync_due(), None);
-    signal.stop();
-    assert!(!signal.wait(for_ever));
 }
 
 /// Goal: of two wishes for durability the stricter one counts.

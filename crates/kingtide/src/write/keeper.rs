@@ -1,0 +1,124 @@
+//! What wakes the thread that keeps the log: it prepares windows and blanks ahead of need and makes the syncs of intervals.
+
+use std::time::Duration;
+
+use kingtide_env::{
+    Env,
+    sync::{
+        Condvar, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+/// Wakes the log's keeper: when the tail needs a window or a blank, and when an interval sync comes due.
+#[derive(Default)]
+pub(crate) struct KeeperSignal {
+    state: Mutex<KeeperState>,
+    woken: Condvar,
+    /// Set while a nudge is waiting, so that writers nudge once.
+    pub(super) is_nudged: AtomicBool,
+    /// Set while the keeper sleeps for long because the log is quiet; the next commit wakes it.
+    is_idle: AtomicBool,
+    /// When the next interval sync is due, in monotonic nanoseconds; 0 when none is.
+    sync_due: AtomicU64,
+}
+
+#[derive(Default)]
+struct KeeperState {
+    is_stopped: bool,
+}
+
+impl KeeperSignal {
+    /// Wakes the keeper.
+    pub(crate) fn nudge(&self) {
+        // AcqRel, here and where the keeper clears the flag: either it sees what was done before this, or this call finds the
+        // flag cleared. A mere load could be older than both.
+        if !self.is_nudged.swap(true, Ordering::AcqRel) {
+            let _state = self.state.lock();
+            self.woken.notify_all();
+        }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        // Relaxed: a nudge too many or a period too late changes when a mark is written, nothing else.
+        self.is_idle.load(Ordering::Relaxed)
+    }
+
+    /// The keeper is about to sleep until it is nudged, or is awake again.
+    pub(crate) fn set_idle(&self, is_idle: bool) {
+        self.is_idle.store(is_idle, Ordering::Relaxed);
+    }
+
+    pub(super) fn sync_within(&self, interval: Duration, env: &dyn Env) {
+        // Relaxed: the keeper is nudged after the store, and rechecks.
+        if self.sync_due.load(Ordering::Relaxed) == 0 {
+            let due = env
+                .monotonic_nanos()
+                .saturating_add(interval.as_nanos() as u64)
+                .max(1);
+            self.sync_due.store(due, Ordering::Release);
+            self.nudge();
+        }
+    }
+
+    /// When the next interval sync is due; clears nothing.
+    pub(crate) fn sync_due(&self) -> Option<u64> {
+        // Acquire: pairs with the store in `sync_within`.
+        match self.sync_due.load(Ordering::Acquire) {
+            0 => None,
+            due => Some(due),
+        }
+    }
+
+    /// The keeper is about to sync; commits from now on set a new time.
+    pub(crate) fn clear_sync_due(&self) {
+        self.sync_due.store(0, Ordering::Release);
+    }
+
+    /// Waits for a nudge, at most `timeout`; false once stopped.
+    pub(crate) fn wait(&self, timeout: Duration) -> bool {
+        let mut state = self.state.lock();
+        // AcqRel: what writers did before their nudge is seen by the keeper's next look.
+        if !state.is_stopped && !self.is_nudged.swap(false, Ordering::AcqRel) {
+            state = self.woken.wait_timeout(state, timeout).0;
+            self.is_nudged.swap(false, Ordering::AcqRel);
+        }
+        !state.is_stopped
+    }
+
+    /// Ends the keeper.
+    pub(crate) fn stop(&self) {
+        self.state.lock().is_stopped = true;
+        self.woken.notify_all();
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use kingtide_env::MemoryEnv;
+
+    use super::*;
+
+    /// Goal: a nudge before the keeper waits is not lost, the earliest due time stays, and a stop ends the keeper.
+    #[test]
+    fn the_keeper_is_woken_and_stopped() {
+        let env = MemoryEnv::new(4);
+        let signal = KeeperSignal::default();
+        let for_ever = Duration::from_secs(3600);
+        signal.nudge();
+        signal.nudge();
+        assert!(signal.wait(for_ever), "the nudge was lost");
+        assert!(signal.wait(Duration::ZERO), "one nudge wakes once");
+        assert_eq!(signal.sync_due(), None);
+        signal.sync_within(Duration::from_secs(5), &env);
+        let due = signal.sync_due().expect("a sync is due");
+        signal.sync_within(Duration::from_secs(1), &env);
+        assert_eq!(signal.sync_due(), Some(due), "the first commit decides");
+        assert!(signal.wait(for_ever), "the keeper must hear of it");
+        signal.clear_sync_due();
+        assert_eq!(signal.sync_due(), None);
+        signal.stop();
+        assert!(!signal.wait(for_ever));
+    }
+}
