@@ -11,6 +11,10 @@
 //! exchanging blocks costs more than reading them; a block that is asked for again and again still comes in soon (bimodal
 //! insertion: Qureshi et al., "Adaptive Insertion Policies for High Performance Caching", ISCA 2007).
 //!
+//! A value may come *loose*: it takes more memory than it has to, because there was room ([`BlockCache::has_room`]). As long as
+//! there are such entries in a full shard, they are what is evicted, used or not, and every newcomer is taken in: so a cache
+//! that is too small for all blocks in their long form, but not in their short one, comes to hold them all.
+//!
 //! A value that is larger than a shard's share is not cached. Values are dropped outside the locks.
 //!
 //! Readers of a table find blocks in its [`BlockPlaces`], without the lock of a shard; a hit there leaves a mark that the
@@ -166,20 +170,28 @@ impl<V> BlockCache<V> {
         Some(block)
     }
 
-    /// As [`BlockCache::insert`], and notes the block under `index` of `places`.
+    /// True when a value of `key` that takes `charge` bytes of memory would fit without an eviction; at this moment.
+    #[must_use]
+    pub fn has_room(&self, key: &BlockKey, charge: usize) -> bool {
+        self.shard(key)
+            .is_some_and(|shard| shard.lock().has_room(charge))
+    }
+
+    /// As [`BlockCache::insert`], and notes the block under `index` of `places`. A value that `is_loose` could take less
+    /// memory than it does, and leaves before those that could not.
     pub fn insert_at(
         &self,
         key: BlockKey,
         (places, index): (&Arc<BlockPlaces<V>>, usize),
         value: Arc<V>,
-        charge: usize,
+        (charge, is_loose): (usize, bool),
     ) -> Arc<V> {
         let Some(shard) = self.shard(&key) else {
             return value;
         };
         let mut evicted = Vec::new();
         let mut slots = shard.lock();
-        let value = slots.insert(key, value, charge, &mut evicted);
+        let value = slots.insert(key, value, (charge, is_loose), &mut evicted);
         slots.house(&key, (places, index));
         drop(slots);
         drop(evicted);
@@ -203,6 +215,7 @@ impl<V> BlockCache<V> {
             return value;
         };
         let mut evicted = Vec::new();
+        let charge = (charge, false);
         let value = shard.lock().insert(key, value, charge, &mut evicted);
         drop(evicted);
         value
@@ -268,6 +281,8 @@ struct Slot<V> {
     value: Arc<V>,
     /// Bytes, overhead included.
     charge: usize,
+    /// It could take less.
+    is_loose: bool,
     /// Where in the ring its key is.
     place: usize,
     /// Set by hits, cleared by the sweep.
@@ -301,8 +316,10 @@ struct Shard<V> {
     charge: Charge,
     hits: u64,
     misses: u64,
-    /// Blocks that came while the shard was full.
+    /// Blocks that came while the shard was full of blocks that are not loose.
     newcomers: u64,
+    /// How many entries are loose.
+    loose: usize,
 }
 
 impl<V> Shard<V> {
@@ -319,7 +336,13 @@ impl<V> Shard<V> {
             hits: 0,
             misses: 0,
             newcomers: 0,
+            loose: 0,
         }
+    }
+
+    fn has_room(&self, charge: usize) -> bool {
+        let charge = charge.saturating_add(ENTRY_OVERHEAD_BYTES);
+        self.bytes.saturating_add(charge) <= self.capacity_now()
     }
 
     fn get(&mut self, key: &BlockKey) -> Option<Arc<V>> {
@@ -349,7 +372,7 @@ impl<V> Shard<V> {
         &mut self,
         key: BlockKey,
         value: Arc<V>,
-        charge: usize,
+        (charge, is_loose): (usize, bool),
         evicted: &mut Vec<Slot<V>>,
     ) -> Arc<V> {
         if let Some(present) = self.touch(&key) {
@@ -360,7 +383,7 @@ impl<V> Shard<V> {
         if charge > capacity_bytes {
             return value;
         }
-        if self.bytes + charge > capacity_bytes {
+        if self.bytes + charge > capacity_bytes && self.loose == 0 {
             self.newcomers += 1;
             if !self.newcomers.is_multiple_of(ADMITTED_PERIOD) {
                 return value;
@@ -382,11 +405,13 @@ impl<V> Shard<V> {
         let slot = Slot {
             value: Arc::clone(&value),
             charge,
+            is_loose,
             place,
             is_referenced: false,
             home: None,
         };
         self.slots.insert(key, slot);
+        self.loose += usize::from(is_loose);
         self.bytes += charge;
         self.charge.set(self.bytes);
         value
@@ -434,13 +459,18 @@ impl<V> Shard<V> {
         self.charge.set(self.bytes);
     }
 
-    /// Moves the hand by one place: clears a bit, or evicts an entry. As long as there are entries, two rounds evict one.
+    /// Moves the hand by one place: clears a bit, or evicts an entry; while some are loose, it evicts one of them or does
+    /// nothing. As long as there are entries, two rounds evict one.
     fn sweep(&mut self) -> Option<Slot<V>> {
         let place = self.hand;
         self.hand = (place + 1) % self.ring.len().max(1);
         let key = (*self.ring.get(place)?)?;
         let slot = self.slots.get_mut(&key)?;
-        if slot.take_reference() {
+        let stays = match self.loose {
+            0 => slot.take_reference(),
+            _ => !slot.is_loose,
+        };
+        if stays {
             return None;
         }
         self.remove(&key)
@@ -454,6 +484,7 @@ impl<V> Shard<V> {
         self.free.push(slot.place);
         // Now, and not when the slot is dropped: then the block may be back.
         slot.home = None;
+        self.loose -= usize::from(slot.is_loose);
         self.bytes -= slot.charge;
         Some(slot)
     }

@@ -2,7 +2,7 @@
 //!
 //! Opening reads footer, index, filter and properties, verifies them and keeps fences and filter in memory; from then
 //! on a point read touches one data block (more only where versions of one key spill over). Data blocks are verified
-//! when they are read from the file and cached in their stored form.
+//! when they are read from the file, and cached in their stored form or with raw values.
 
 use std::sync::Arc;
 
@@ -263,7 +263,8 @@ impl Table {
         cache.get_noted_at(&self.places, index)
     }
 
-    /// Puts data block `index` into the cache; answers the one that all readers share.
+    /// Puts data block `index` into the cache, with raw values where there is room for them; answers the one that all readers
+    /// share.
     pub(crate) fn cache_block(
         &self,
         index: usize,
@@ -271,7 +272,8 @@ impl Table {
         cache: &BlockCache<DataBlock>,
     ) -> Arc<DataBlock> {
         let key = (self.meta.file, self.fences.extent(index).start);
-        let charge = block.memory_bytes();
+        let (block, is_loose) = with_values_raw_if_room(block, |bytes| cache.has_room(&key, bytes));
+        let charge = (block.memory_bytes(), is_loose);
         let shared = cache.insert_at(key, (&self.places, index), Arc::new(block), charge);
         self.places.expect_look_at(index, shared.search_bytes());
         shared
@@ -295,5 +297,27 @@ impl Table {
 
     pub(crate) fn damaged_block(&self, index: usize, fault: BlockFault) -> StorageError {
         damaged(&self.name, self.fences.extent(index).start, fault)
+    }
+}
+
+/// A block with raw values may take so many times the memory of the stored one. Where values compress better than that, room
+/// for one raw block is room for many, and a single value is put together quickly.
+const RAW_TIMES_MAX: usize = 3;
+
+/// The block with raw values, and true, if they were compressed and `has_room` for its bytes; else as it is. One whose values
+/// do not decompress stays as it is too: whoever reads them is told.
+fn with_values_raw_if_room(
+    block: DataBlock,
+    has_room: impl FnOnce(usize) -> bool,
+) -> (DataBlock, bool) {
+    let raw_bytes = block.raw_memory_bytes();
+    let is_worth_it =
+        block.raw_values().is_none() && raw_bytes <= RAW_TIMES_MAX * block.memory_bytes();
+    if !is_worth_it || !has_room(raw_bytes) {
+        return (block, false);
+    }
+    match block.with_raw_values() {
+        Ok(raw) => (raw, true),
+        Err(_) => (block, false),
     }
 }

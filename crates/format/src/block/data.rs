@@ -136,12 +136,6 @@ impl DataBlock {
         self.bytes.capacity() + size_of::<Self>()
     }
 
-    /// The length of the block in its file, in bytes.
-    #[must_use]
-    pub fn stored_bytes(&self) -> usize {
-        self.bytes.len()
-    }
-
     /// How the value column is compressed.
     #[must_use]
     pub fn codec(&self) -> CodecId {
@@ -363,6 +357,30 @@ impl DataBlock {
             self.columns.values_raw_bytes as usize,
             target,
         )
+    }
+
+    /// The block with its value column raw, in memory of its own: larger, and its values are lent as they lie.
+    ///
+    /// # Errors
+    /// As [`DataBlock::decompress_values`].
+    pub fn with_raw_values(&self) -> Result<Self, BlockFault> {
+        let head = self.search_bytes();
+        let mut raw = Vec::new();
+        self.decompress_values(&mut raw)?;
+        let mut bytes = Vec::with_capacity(head.len() + raw.len());
+        bytes.extend_from_slice(head);
+        bytes.extend_from_slice(&raw);
+        let columns = Columns {
+            codec: CodecId::None,
+            ..self.columns
+        };
+        Ok(Self { bytes, columns })
+    }
+
+    /// The bytes of memory that [`DataBlock::with_raw_values`] would take.
+    #[must_use]
+    pub fn raw_memory_bytes(&self) -> usize {
+        self.search_bytes().len() + self.values_raw_bytes() + size_of::<Self>()
     }
 
     /// The columns in the order in which they lie, by name and extent within the block; for dumps.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kingtide_base::{FileId, KeyOrder, SeqNo, StorageError};
+use kingtide_collections::BlockCache;
 use kingtide_env::sync::atomic::{AtomicU64, Ordering};
 use kingtide_env::{Directory, DirectoryEntry, File, FileLock, OpenMode};
 use kingtide_format::{CodecId, TableMeta};
@@ -184,4 +185,49 @@ fn threads_share_the_open_tables() {
         open.forget(meta.file);
     }
     assert_eq!(open.open_count(), 0);
+}
+
+/// Goal: cached blocks have raw values while there is room for them, and their stored ones when there is not; gets answer the
+/// same. Method: every key of a table that compresses to a half, with a cache that has room for all raw values, and with one that
+/// has not; three times.
+#[test]
+fn values_are_cached_raw_while_there_is_room() {
+    const KEYS: usize = 4000;
+    let world = World::new();
+    let settings = TableSettings {
+        block_bytes: 4096,
+        codec: CodecId::Lz4,
+        filter_fpr: None,
+        order: KeyOrder::BYTEWISE,
+    };
+    let random = &mut Random(11);
+    let entries: Vec<Entry> = (0..KEYS)
+        .map(|number| {
+            let mut value = random.bytes(50);
+            value.resize(100, 0);
+            Entry::put(format!("key{number:05}").as_bytes(), 1, &value)
+        })
+        .collect();
+    let meta = world.build(FileId(1), &settings, &entries);
+    let table = world.open(&meta, &settings.order).expect("intact");
+    let raw_bytes = KEYS * 100;
+    for cache_bytes in [1 << 20, 330 << 10] {
+        let cache = BlockCache::new(cache_bytes);
+        for _ in 0..3 {
+            for entry in &entries {
+                let found = table.get(&entry.key, None, SeqNo::MAX, &cache);
+                let found = found.expect("intact").expect("there");
+                assert!(entry.is(&found));
+            }
+        }
+        let usage = cache.usage();
+        eprintln!("{cache_bytes}: {usage:?}");
+        let is_raw = usage.bytes > raw_bytes;
+        assert_eq!(is_raw, cache_bytes > raw_bytes);
+        let blocks = usage.entries;
+        assert!(
+            usage.misses as usize <= 3 * blocks,
+            "all of them come to be held"
+        );
+    }
 }

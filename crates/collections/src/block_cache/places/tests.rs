@@ -17,7 +17,8 @@ fn get(cache: &Cache, file: u64, places: &Arc<BlockPlaces<u64>>, index: usize) -
 
 fn insert(cache: &Cache, file: u64, places: &Arc<BlockPlaces<u64>>, index: usize, charge: usize) {
     let (key, block) = ((FileId(file), index as u64), file * 1000 + index as u64);
-    let shared = cache.insert_at(key, (places, index), Arc::new(block), charge);
+    let is_loose = charge % 2 == 1;
+    let shared = cache.insert_at(key, (places, index), Arc::new(block), (charge, is_loose));
     assert_eq!(*shared, block);
 }
 
@@ -68,7 +69,7 @@ fn evicted_blocks_leave_their_cells() {
     let block = Arc::new(0_u8);
     for index in 0..1000 {
         let key = (FileId(1), index as u64);
-        cache.insert_at(key, (&places, index), Arc::clone(&block), 4096);
+        cache.insert_at(key, (&places, index), Arc::clone(&block), (4096, false));
     }
     assert_eq!(Arc::strong_count(&block), 1 + 2 * cache.usage().entries);
     cache.set_limit(10_000);
@@ -76,6 +77,41 @@ fn evicted_blocks_leave_their_cells() {
     assert_eq!(Arc::strong_count(&block), 5);
     cache.remove_file(FileId(1));
     assert_eq!(Arc::strong_count(&block), 1);
+}
+
+/// Goal: loose blocks leave first, used or not, while others stay, and until they are gone every newcomer comes in. Method: a
+/// shard is filled with loose blocks of 8 KiB, which are looked up all the time, then with others of 4 KiB; in short form all
+/// fit.
+#[test]
+fn loose_blocks_make_room_for_all() {
+    const BLOCKS: usize = SHARD_BYTES_MIN / (4096 + 128);
+    let cache = Cache::new(SHARD_BYTES_MIN);
+    let places = BlockPlaces::new(BLOCKS);
+    let insert = |index: usize| {
+        let key = (FileId(1), index as u64);
+        let is_loose = cache.has_room(&key, 8192);
+        let charge = if is_loose { 8192 } else { 4096 };
+        let block = Arc::new(index as u64);
+        cache.insert_at(key, (&places, index), block, (charge, is_loose));
+        is_loose
+    };
+    let is_here = |index: usize| get(&cache, 1, &places, index).is_some();
+    let loose: Vec<usize> = (0..BLOCKS).filter(|index| insert(*index)).collect();
+    assert!(loose.len() > BLOCKS / 3 && loose.len() < BLOCKS * 2 / 3);
+    assert!((loose.len()..BLOCKS).all(is_here), "those came later");
+    let gone: Vec<usize> = (0..BLOCKS).filter(|index| !is_here(*index)).collect();
+    assert!(gone.iter().all(|index| loose.contains(index)));
+    for index in gone {
+        assert!(!insert(index), "it is full");
+    }
+    // Those that had to go for these came back in turn, until all are here.
+    for _ in 0..BLOCKS {
+        (0..BLOCKS)
+            .filter(|index| !is_here(*index))
+            .for_each(|index| assert!(!insert(index)));
+    }
+    assert!((0..BLOCKS).all(is_here));
+    assert!(cache.usage().bytes <= SHARD_BYTES_MIN);
 }
 
 /// Goal: hits by number count as use. Method: ten blocks are looked up by number while ten thousand others come.
