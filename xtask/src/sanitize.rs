@@ -71,6 +71,7 @@ const MIRI: &[Suite] = &[Suite {
     tests: &["-p", "kingtide-collections", "--lib"],
     filters: &[
         "arena::",
+        "block_memory::",
         "hash_index::",
         "pages::",
         "skip_list::",

@@ -7,15 +7,16 @@
 //! Invariant: the charges of a shard's entries, each with the cache's own overhead, never exceed the shard's share of the
 //! limit, so the whole never exceeds the limit. Values that readers still hold after eviction are theirs to account for.
 //!
-//! A full shard takes in only every fourth newcomer: under a load much larger than the cache, most would leave unread, and
-//! exchanging blocks costs more than reading them; a block that is asked for again and again still comes in soon (bimodal
-//! insertion: Qureshi et al., "Adaptive Insertion Policies for High Performance Caching", ISCA 2007).
+//! A full shard takes in only every fourth newcomer ([`BlockCache::admit`]): under a load much larger than the cache, most would
+//! leave unread, and exchanging blocks costs more than reading them; a block that is asked for again and again still comes in
+//! soon (bimodal insertion: Qureshi et al., "Adaptive Insertion Policies for High Performance Caching", ISCA 2007).
 //!
-//! A value may come *loose*: it takes more memory than it has to, because there was room ([`BlockCache::has_room`]). As long as
-//! there are such entries in a full shard, they are what is evicted, used or not, and every newcomer is taken in: so a cache
-//! that is too small for all blocks in their long form, but not in their short one, comes to hold them all.
+//! A value may come *loose*: it takes more memory than it has to, because there was room. As long as there are such entries in a
+//! full shard, they are what is evicted, used or not, and every newcomer is taken in: so a cache that is too small for all blocks
+//! in their long form, but not in their short one, comes to hold them all.
 //!
-//! A value that is larger than a shard's share is not cached. Values are dropped outside the locks.
+//! A value that is larger than a shard's share is not cached. Values are dropped outside the locks. A cache that never has to give
+//! way has [memory](BlockMemory) of its own for what it keeps.
 //!
 //! Readers of a table find blocks in its [`BlockPlaces`], without the lock of a shard; a hit there leaves a mark that the
 //! sweep takes for the reference bit.
@@ -36,7 +37,10 @@ use kingtide_env::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use crate::budget::{Account, Charge, MemoryBudget};
+use crate::{
+    block_memory::BlockMemory,
+    budget::{Account, Charge, MemoryBudget},
+};
 use hits::Hits;
 use places::Home;
 
@@ -80,9 +84,21 @@ pub struct BlockCacheUsage {
     pub shards: usize,
 }
 
+/// What becomes of a block that is not in the cache yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It stays outside.
+    Refused,
+    /// It may come in.
+    Taken,
+    /// It may come in in the form that takes more memory than it has to.
+    TakenLoose,
+}
+
 /// See the module's documentation.
 pub struct BlockCache<V> {
     shards: Box<[Mutex<Shard<V>>]>,
+    memory: Option<Arc<BlockMemory>>,
     capacity_bytes: usize,
     /// At most the capacity.
     limit_bytes: AtomicUsize,
@@ -116,7 +132,12 @@ impl<V> BlockCache<V> {
             // A power of two, so that a shard is chosen by a mask.
             1 << wanted.ilog2()
         };
+        // Memory that comes in regions does not go back piece by piece: only for a cache that keeps its size.
+        let keeps_its_size = floor_bytes >= bytes;
         Self {
+            memory: keeps_its_size
+                .then(|| BlockMemory::new(bytes, budget))
+                .flatten(),
             shards: (0..shards)
                 .map(|_| Mutex::new(Shard::new((bytes / shards, floor_bytes / shards), budget)))
                 .collect(),
@@ -170,15 +191,24 @@ impl<V> BlockCache<V> {
         Some(block)
     }
 
-    /// True when a value of `key` that takes `charge` bytes of memory would fit without an eviction; at this moment.
+    /// The memory for what the cache keeps, if it has any of its own.
     #[must_use]
-    pub fn has_room(&self, key: &BlockKey, charge: usize) -> bool {
-        self.shard(key)
-            .is_some_and(|shard| shard.lock().has_room(charge))
+    pub fn memory(&self) -> Option<&Arc<BlockMemory>> {
+        self.memory.as_ref()
     }
 
-    /// As [`BlockCache::insert`], and notes the block under `index` of `places`. A value that `is_loose` could take less
-    /// memory than it does, and leaves before those that could not.
+    /// What becomes of a value of `key` that takes `charge` bytes of memory, or `loose` if there is room for so many without an
+    /// eviction; at this moment. Counts as its coming.
+    #[must_use]
+    pub fn admit(&self, key: &BlockKey, charge: usize, loose: Option<usize>) -> Admission {
+        self.shard(key).map_or(Admission::Refused, |shard| {
+            shard.lock().admit(charge, loose)
+        })
+    }
+
+    /// Puts `value`, which was [admitted](BlockCache::admit), into the cache, and notes it under `index` of `places`; answers it,
+    /// or the value that is there for `key` already. A value that `is_loose` could take less memory than it does, and leaves
+    /// before those that could not.
     pub fn insert_at(
         &self,
         key: BlockKey,
@@ -191,7 +221,7 @@ impl<V> BlockCache<V> {
         };
         let mut evicted = Vec::new();
         let mut slots = shard.lock();
-        let value = slots.insert(key, value, (charge, is_loose), &mut evicted);
+        let value = slots.take_in(key, value, (charge, is_loose), &mut evicted);
         slots.house(&key, (places, index));
         drop(slots);
         drop(evicted);
@@ -208,15 +238,20 @@ impl<V> BlockCache<V> {
         self.shard(key)?.lock().get(key)
     }
 
-    /// Puts `value`, which takes `charge` bytes of memory, into the cache and answers it; or answers the value that is
-    /// there for `key` already, so that all readers of a block share one.
+    /// Puts `value`, which takes `charge` bytes of memory, into the cache, unless it is refused, and answers it; or answers the
+    /// value that is there for `key` already, so that all readers of a block share one.
     pub fn insert(&self, key: BlockKey, value: Arc<V>, charge: usize) -> Arc<V> {
         let Some(shard) = self.shard(&key) else {
             return value;
         };
         let mut evicted = Vec::new();
-        let charge = (charge, false);
-        let value = shard.lock().insert(key, value, charge, &mut evicted);
+        let mut slots = shard.lock();
+        let value = match slots.touch(&key) {
+            Some(present) => present,
+            None if slots.admit(charge, None) == Admission::Refused => value,
+            None => slots.take_in(key, value, (charge, false), &mut evicted),
+        };
+        drop(slots);
         drop(evicted);
         value
     }
@@ -368,7 +403,21 @@ impl<V> Shard<V> {
         Some(Arc::clone(&slot.value))
     }
 
-    fn insert(
+    fn admit(&mut self, charge: usize, loose: Option<usize>) -> Admission {
+        if loose.is_some_and(|charge| self.has_room(charge)) {
+            return Admission::TakenLoose;
+        }
+        if self.loose > 0 || self.has_room(charge) {
+            return Admission::Taken;
+        }
+        self.newcomers += 1;
+        match self.newcomers.is_multiple_of(ADMITTED_PERIOD) {
+            true => Admission::Taken,
+            false => Admission::Refused,
+        }
+    }
+
+    fn take_in(
         &mut self,
         key: BlockKey,
         value: Arc<V>,
@@ -382,12 +431,6 @@ impl<V> Shard<V> {
         let capacity_bytes = self.capacity_now();
         if charge > capacity_bytes {
             return value;
-        }
-        if self.bytes + charge > capacity_bytes && self.loose == 0 {
-            self.newcomers += 1;
-            if !self.newcomers.is_multiple_of(ADMITTED_PERIOD) {
-                return value;
-            }
         }
         while self.bytes + charge > capacity_bytes {
             evicted.extend(self.sweep());

@@ -13,6 +13,7 @@
 //! | [`Lz4Dictionary`], [`lz4_with_dictionary`] | compression with bytes that writer and reader know |
 //! | [`MemoryBudget`], [`Account`], [`Charge`] | who holds how much memory |
 //! | [`BlockCache`], [`BlockPlaces`] | decoded blocks, within a hard byte limit |
+//! | [`BlockMemory`], [`BlockBytes`] | memory for them, in huge pages |
 //! | [`PageSize`] | whether memory comes in huge pages |
 //! | [`MergeCursor`] | many cursors walked as one |
 //! | [`BatchedCursor`] | a cursor that takes the entries of another one many at a time |
@@ -20,6 +21,7 @@
 mod arena;
 mod batched;
 mod block_cache;
+mod block_memory;
 mod budget;
 mod filter;
 mod hash_index;
@@ -36,7 +38,8 @@ mod testing;
 
 pub use arena::{Arena, ArenaEntry, ArenaPool, ArenaWriter, EntryOffset, NewEntry, entry_bytes};
 pub use batched::BatchedCursor;
-pub use block_cache::{BlockCache, BlockCacheUsage, BlockKey, BlockPlaces};
+pub use block_cache::{Admission, BlockCache, BlockCacheUsage, BlockKey, BlockPlaces};
+pub use block_memory::{BlockBytes, BlockMemory, bytes_in};
 pub use budget::{Account, Charge, MemoryBudget};
 pub use filter::{Filter, FilterBuilder, FilterFault};
 pub use hash_index::{HashIndex, Probe, prefetch_bytes};

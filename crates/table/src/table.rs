@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use kingtide_base::{Fragments, KeyOrder, SeqNo, StorageError, StorageResult, Truncated};
-use kingtide_collections::{BlockCache, BlockPlaces, Charge, Filter, prefetch_bytes};
+use kingtide_collections::{Admission, BlockCache, BlockPlaces, Charge, Filter, prefetch_bytes};
 use kingtide_env::File;
 use kingtide_format::TableMeta;
 use kingtide_format::block::{BlockFault, DataBlock};
@@ -272,7 +272,16 @@ impl Table {
         cache: &BlockCache<DataBlock>,
     ) -> Arc<DataBlock> {
         let key = (self.meta.file, self.fences.extent(index).start);
-        let (block, is_loose) = with_values_raw_if_room(block, |bytes| cache.has_room(&key, bytes));
+        let loose_bytes = worthwhile_raw_bytes(&block);
+        let admission = cache.admit(&key, block.memory_bytes(), loose_bytes);
+        let raw = match admission {
+            Admission::Refused => return Arc::new(block),
+            Admission::Taken => None,
+            // One whose values do not decompress stays as it is: whoever reads them is told.
+            Admission::TakenLoose => block.with_raw_values(cache.memory()).ok(),
+        };
+        let is_loose = raw.is_some();
+        let block = raw.unwrap_or_else(|| block.moved_to(cache.memory()));
         let charge = (block.memory_bytes(), is_loose);
         let shared = cache.insert_at(key, (&self.places, index), Arc::new(block), charge);
         self.places.expect_look_at(index, shared.search_bytes());
@@ -304,20 +313,9 @@ impl Table {
 /// for one raw block is room for many, and a single value is put together quickly.
 const RAW_TIMES_MAX: usize = 3;
 
-/// The block with raw values, and true, if they were compressed and `has_room` for its bytes; else as it is. One whose values
-/// do not decompress stays as it is too: whoever reads them is told.
-fn with_values_raw_if_room(
-    block: DataBlock,
-    has_room: impl FnOnce(usize) -> bool,
-) -> (DataBlock, bool) {
-    let raw_bytes = block.raw_memory_bytes();
-    let is_worth_it =
-        block.raw_values().is_none() && raw_bytes <= RAW_TIMES_MAX * block.memory_bytes();
-    if !is_worth_it || !has_room(raw_bytes) {
-        return (block, false);
-    }
-    match block.with_raw_values() {
-        Ok(raw) => (raw, true),
-        Err(_) => (block, false),
-    }
+/// What a block takes with raw values, if they are compressed and it is worth it.
+fn worthwhile_raw_bytes(block: &DataBlock) -> Option<usize> {
+    let bytes = block.raw_memory_bytes();
+    let is_worth_it = block.raw_values().is_none() && bytes <= RAW_TIMES_MAX * block.memory_bytes();
+    is_worth_it.then_some(bytes)
 }

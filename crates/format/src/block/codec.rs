@@ -133,16 +133,27 @@ pub fn decompress(
         return Err(BlockFault::malformed("no memory to decompress into"));
     }
     target.resize(raw_bytes, 0);
-    let written = decompress_into(codec, stored, target);
-    if written != Some(raw_bytes) {
-        target.clear();
-        return Err(BlockFault::mismatch(
+    decompress_exactly(codec, stored, target).inspect_err(|_| target.clear())
+}
+
+/// Decompresses `stored` into `target`, which has the recorded length.
+///
+/// # Errors
+/// When the bytes do not decompress to exactly that length.
+pub(super) fn decompress_exactly(
+    codec: CodecId,
+    stored: &[u8],
+    target: &mut [u8],
+) -> Result<(), BlockFault> {
+    let raw_bytes = target.len();
+    match decompress_into(codec, stored, target) {
+        Some(written) if written == raw_bytes => Ok(()),
+        written => Err(BlockFault::mismatch(
             "compressed bytes do not give the recorded length",
             raw_bytes as u64,
             written.unwrap_or(0) as u64,
-        ));
+        )),
     }
-    Ok(())
 }
 
 /// Decompresses into a slice of the recorded length; the length written, or `None` when the bytes are not of `codec`.

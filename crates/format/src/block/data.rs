@@ -23,9 +23,10 @@
 //! and no expiry is negative. It does not check that keys are in order: that needs the family's order, and a table's
 //! `verify` does it.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use kingtide_base::{Batch, EntryKind, FileId, SeqNo, ValueRef};
+use kingtide_collections::{BlockBytes, BlockMemory, bytes_in};
 
 use super::columns::Columns;
 use super::lz4_range::lz4_range;
@@ -38,7 +39,7 @@ pub(super) const SEPARATED_BIT: u8 = 0x80;
 /// A verified data block in its stored form: keys and metadata raw, values as the file has them.
 #[derive(Debug)]
 pub struct DataBlock {
-    bytes: Vec<u8>,
+    bytes: BlockBytes,
     columns: Columns,
 }
 
@@ -50,7 +51,10 @@ impl DataBlock {
     pub fn decode(bytes: Vec<u8>, file: FileId, offset: u64) -> Result<Self, BlockFault> {
         let header = open_block(&bytes, BlockKind::Data, BlockPlace { file, offset })?;
         let columns = Columns::decode(&bytes, header.codec, header.raw_bytes)?;
-        let block = Self { bytes, columns };
+        let block = Self {
+            bytes: bytes.into(),
+            columns,
+        };
         block.check_cells()?;
         Ok(block)
     }
@@ -124,16 +128,16 @@ impl DataBlock {
         self.columns.entries as usize
     }
 
-    /// The block in its stored form: memory for another one.
+    /// The memory of the block for another one, if it came from the allocator; else an empty vector.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes
+        self.bytes.into_vec()
     }
 
     /// What the block costs in memory, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + size_of::<Self>()
+        self.bytes.memory_bytes() + size_of::<Self>()
     }
 
     /// How the value column is compressed.
@@ -359,17 +363,17 @@ impl DataBlock {
         )
     }
 
-    /// The block with its value column raw, in memory of its own: larger, and its values are lent as they lie.
+    /// The block with its value column raw, in `memory` if there is room, else in memory from the allocator: larger, and its
+    /// values are lent as they lie.
     ///
     /// # Errors
     /// As [`DataBlock::decompress_values`].
-    pub fn with_raw_values(&self) -> Result<Self, BlockFault> {
+    pub fn with_raw_values(&self, memory: Option<&Arc<BlockMemory>>) -> Result<Self, BlockFault> {
         let head = self.search_bytes();
-        let mut raw = Vec::new();
-        self.decompress_values(&mut raw)?;
-        let mut bytes = Vec::with_capacity(head.len() + raw.len());
-        bytes.extend_from_slice(head);
-        bytes.extend_from_slice(&raw);
+        let mut bytes = bytes_in(memory, head.len() + self.values_raw_bytes());
+        let (before, values) = bytes.as_mut_slice().split_at_mut(head.len());
+        before.copy_from_slice(head);
+        codec::decompress_exactly(self.columns.codec, &self.bytes[head.len()..], values)?;
         let columns = Columns {
             codec: CodecId::None,
             ..self.columns
@@ -377,10 +381,23 @@ impl DataBlock {
         Ok(Self { bytes, columns })
     }
 
-    /// The bytes of memory that [`DataBlock::with_raw_values`] would take.
+    /// The bytes of memory that [`DataBlock::with_raw_values`] would take, to within some bytes of the memory's own.
     #[must_use]
     pub fn raw_memory_bytes(&self) -> usize {
         self.search_bytes().len() + self.values_raw_bytes() + size_of::<Self>()
+    }
+
+    /// The block in `memory`, if there is one and it has room; else as it is.
+    #[must_use]
+    pub fn moved_to(self, memory: Option<&Arc<BlockMemory>>) -> Self {
+        let Some(mut bytes) = memory.and_then(|memory| memory.lend(self.bytes.len())) else {
+            return self;
+        };
+        bytes.as_mut_slice().copy_from_slice(&self.bytes);
+        Self {
+            bytes,
+            columns: self.columns,
+        }
     }
 
     /// The columns in the order in which they lie, by name and extent within the block; for dumps.

@@ -302,7 +302,7 @@ fn raw_values_are_those_of_the_block() {
             let bytes = sample_block(codec, is_mixed);
             let mut block = DataBlock::decode(bytes, PLACE.file, PLACE.offset).expect("intact");
             block.raise_sequences(SeqNo(5));
-            let raw = block.with_raw_values().expect("intact");
+            let raw = block.with_raw_values(None).expect("intact");
             assert_eq!(raw.memory_bytes(), block.raw_memory_bytes());
             assert_eq!(raw.checksum(), block.checksum());
             let mut column = Vec::new();
@@ -326,5 +326,5 @@ fn values_that_do_not_decompress_do_not_become_raw() {
     let sum = kingtide_base::checksum(&bytes[8..], PLACE.seed());
     bytes[..8].copy_from_slice(&sum.to_le_bytes());
     let block = DataBlock::decode(bytes, PLACE.file, PLACE.offset).expect("its checksum is right");
-    assert!(block.with_raw_values().is_err());
+    assert!(block.with_raw_values(None).is_err());
 }

@@ -4,7 +4,7 @@ use kingtide_base::FileId;
 
 use super::BlockPlaces;
 use crate::{
-    block_cache::{BlockCache, SHARD_BYTES_MIN},
+    block_cache::{Admission, BlockCache, SHARD_BYTES_MIN},
     testing::Random,
 };
 
@@ -17,8 +17,13 @@ fn get(cache: &Cache, file: u64, places: &Arc<BlockPlaces<u64>>, index: usize) -
 
 fn insert(cache: &Cache, file: u64, places: &Arc<BlockPlaces<u64>>, index: usize, charge: usize) {
     let (key, block) = ((FileId(file), index as u64), file * 1000 + index as u64);
-    let is_loose = charge % 2 == 1;
-    let shared = cache.insert_at(key, (places, index), Arc::new(block), (charge, is_loose));
+    let is_odd = charge % 2 == 1;
+    let admission = cache.admit(&key, charge, is_odd.then_some(charge));
+    if admission == Admission::Refused {
+        return;
+    }
+    let charge = (charge, admission == Admission::TakenLoose);
+    let shared = cache.insert_at(key, (places, index), Arc::new(block), charge);
     assert_eq!(*shared, block);
 }
 
@@ -69,7 +74,9 @@ fn evicted_blocks_leave_their_cells() {
     let block = Arc::new(0_u8);
     for index in 0..1000 {
         let key = (FileId(1), index as u64);
-        cache.insert_at(key, (&places, index), Arc::clone(&block), (4096, false));
+        if cache.admit(&key, 4096, None) == Admission::Taken {
+            cache.insert_at(key, (&places, index), Arc::clone(&block), (4096, false));
+        }
     }
     assert_eq!(Arc::strong_count(&block), 1 + 2 * cache.usage().entries);
     cache.set_limit(10_000);
@@ -89,7 +96,13 @@ fn loose_blocks_make_room_for_all() {
     let places = BlockPlaces::new(BLOCKS);
     let insert = |index: usize| {
         let key = (FileId(1), index as u64);
-        let is_loose = cache.has_room(&key, 8192);
+        let admission = cache.admit(&key, 4096, Some(8192));
+        assert_ne!(
+            admission,
+            Admission::Refused,
+            "while some are loose, all come in"
+        );
+        let is_loose = admission == Admission::TakenLoose;
         let charge = if is_loose { 8192 } else { 4096 };
         let block = Arc::new(index as u64);
         cache.insert_at(key, (&places, index), block, (charge, is_loose));
