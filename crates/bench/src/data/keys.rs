@@ -67,15 +67,18 @@ impl KeyMaker {
 
     /// Writes the key of `index` over `target`.
     pub fn write(&self, index: u64, target: &mut Vec<u8>) {
-        target.clear();
-        target.resize(self.prefix_bytes, b'k');
         let code = match self.form {
             KeyForm::Ordered => index,
             KeyForm::ByteReversed => index.swap_bytes() >> (8 * (CODE_BYTES - self.code_bytes)),
             KeyForm::Timestamp => EPOCH_MICROS + index * STEP_MICROS + mix(index) % STEP_MICROS,
         };
-        target.extend_from_slice(&code.to_be_bytes()[CODE_BYTES - self.code_bytes..]);
-        target.resize(self.key_bytes, b'0');
+        // All of it is overwritten; only what grows is zeroed.
+        target.resize(self.key_bytes, 0);
+        let (prefix, rest) = target.split_at_mut(self.prefix_bytes);
+        let (place, padding) = rest.split_at_mut(self.code_bytes);
+        prefix.fill(b'k');
+        place.copy_from_slice(&code.to_be_bytes()[CODE_BYTES - self.code_bytes..]);
+        padding.fill(b'0');
     }
 
     /// Writes over `target` a key that no index has, and that sorts next to the key of `index`.

@@ -1,10 +1,10 @@
 //! Values that an index, a version and a seed determine, cheap to make and cheaper to check.
 //!
-//! A value is `mark | random | repeat`. The mark is eight bytes that only this index, version and seed have; the version
-//! can be read back from it. `random` is a slice, chosen by the mark, of a pool of random bytes. Together they are the
-//! part that does not compress: `ratio * length`, at least the mark. The rest repeats what came before it, so a
-//! compressor that looks for matches removes it. Checking compares against the pool and the value itself: nothing is
-//! generated. The length depends on the index and not on the version.
+//! A value is `random | repeat`. The random part is words of eight bytes. The first one, the *mark*, is one that only this index,
+//! version and seed have; the version can be read back from it, and the others follow from it. It is the part that does not
+//! compress: `ratio * length` bytes, at least the mark. The rest repeats what came before it, so a compressor that looks for
+//! matches removes it. Every word is made by itself, without a look at memory: making and checking values beside an engine
+//! under test is to disturb its caches as little as can be. The length depends on the index and not on the version.
 //!
 //! Values of the content `counter` are those of the published tests instead: byte number i of the value of index n is n + i,
 //! modulo 256. They have one version, and a compressor that sees many of them keeps next to nothing.
@@ -16,9 +16,15 @@ use serde::{Deserialize, Serialize};
 use super::random::{Random, mix};
 use crate::ValueContent;
 
-const MARK_BYTES: usize = 8;
-// Larger than the window of the block compressors in use, so that slices of two values of one block seldom overlap.
-const POOL_BYTES: usize = 4 << 20;
+/// Bytes of a word; the first word of a value is its mark.
+const WORD_BYTES: usize = 8;
+/// After so many bytes a counter begins again.
+const COUNTER_PERIOD: usize = 256;
+/// Bytes of counters that are kept; all but one period are compared and copied at once.
+const COUNTER_BYTES: usize = 16 << 10;
+/// The ratio is kept in parts of this.
+const RATIO_PARTS: f64 = (1_u64 << RATIO_BITS) as f64;
+const RATIO_BITS: u32 = 32;
 /// Versions are below this; a mark that says more is none.
 const VERSION_MAX: u64 = 1 << 32;
 
@@ -131,57 +137,132 @@ impl FromStr for ValueSizes {
 pub struct ValueMaker {
     sizes: ValueSizes,
     content: ValueContent,
-    ratio: f64,
+    /// Of [`RATIO_PARTS`].
+    ratio_parts: u64,
     seed: u64,
-    /// Random bytes, or the bytes of a counter.
-    pool: Vec<u8>,
+    /// The seed, mixed.
+    salt: u64,
+    /// The bytes of a counter, again and again.
+    counter: Vec<u8>,
+}
+
+/// What a value is known by at a glance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueEnds {
+    /// Bytes.
+    pub length: usize,
+    /// The first eight bytes as a little-endian number, zeros behind those of a shorter one.
+    pub first: u64,
+    /// The last eight bytes, likewise.
+    pub last: u64,
+}
+
+impl ValueEnds {
+    /// Those of `value`.
+    #[inline]
+    #[must_use]
+    pub fn of(value: &[u8]) -> Self {
+        let (first, last) = match (value.first_chunk(), value.last_chunk()) {
+            (Some(first), Some(last)) => (*first, *last),
+            _ => {
+                let word = std::array::from_fn(|i| value.get(i).copied().unwrap_or(0));
+                (word, word)
+            }
+        };
+        Self {
+            length: value.len(),
+            first: u64::from_le_bytes(first),
+            last: u64::from_le_bytes(last),
+        }
+    }
 }
 
 impl ValueMaker {
     /// Values of these lengths, of which the share `ratio` (0 to 1) does not compress; it says nothing of counters.
     #[must_use]
     pub fn new(sizes: ValueSizes, content: ValueContent, ratio: f64, seed: u64) -> Self {
-        let mut random = Random::new(seed ^ 0x706f_6f6c);
-        let mut pool = Vec::with_capacity(POOL_BYTES);
-        while pool.len() < POOL_BYTES {
-            match content {
-                ValueContent::Marked => {
-                    pool.extend_from_slice(&random.next_u64().to_le_bytes());
-                }
-                ValueContent::Counter => pool.extend(0..=u8::MAX),
-            }
-        }
         Self {
             sizes,
             content,
-            ratio: ratio.clamp(0.0, 1.0),
+            ratio_parts: (ratio.clamp(0.0, 1.0) * RATIO_PARTS) as u64,
             seed,
-            pool,
+            salt: mix(seed),
+            counter: (0..=u8::MAX).cycle().take(COUNTER_BYTES).collect(),
         }
     }
 
     /// The length of the value of `index`, in every version.
+    #[inline]
     #[must_use]
     pub fn length(&self, index: u64) -> usize {
-        self.sizes.length(index, self.seed)
+        match self.sizes {
+            ValueSizes::Fixed(bytes) => bytes,
+            sizes => sizes.length(index, self.seed),
+        }
     }
 
     /// Writes a version of the value of `index` over `target`. Versions are below 2^32; larger ones wrap.
     pub fn write(&self, index: u64, version: u64, target: &mut Vec<u8>) {
-        target.clear();
         let length = self.length(index);
+        // All of it is overwritten; only what grows is zeroed.
+        target.resize(length, 0);
         if self.content == ValueContent::Counter {
-            self.extend_from_pool(target, length, counter_offset(index));
+            for part in target.chunks_mut(COUNTER_BYTES - COUNTER_PERIOD) {
+                part.copy_from_slice(&self.counter[counter_offset(index)..][..part.len()]);
+            }
             return;
         }
-        let fresh_bytes = self.fresh_bytes(length);
         let mark = self.mark(index, version % VERSION_MAX);
-        target.reserve(length);
-        target.extend_from_slice(&mark[..MARK_BYTES.min(length)]);
-        self.extend_from_pool(target, fresh_bytes, self.pool_offset(mark));
-        while target.len() < length {
-            let count = (length - target.len()).min(fresh_bytes);
-            target.extend_from_within(..count);
+        let (random, repeat) = target.split_at_mut(self.random_bytes(length));
+        for (number, part) in (0..).zip(random.chunks_mut(WORD_BYTES)) {
+            let word = word_of(mark, number).to_le_bytes();
+            part.copy_from_slice(&word[..part.len()]);
+        }
+        for part in repeat.chunks_mut(random.len().max(1)) {
+            part.copy_from_slice(&random[..part.len()]);
+        }
+    }
+
+    /// Length and ends of what [`ValueMaker::write`] writes.
+    #[inline]
+    #[must_use]
+    pub fn ends(&self, index: u64, version: u64) -> ValueEnds {
+        let length = self.length(index);
+        if length < WORD_BYTES {
+            let mut value = Vec::new();
+            self.write(index, version, &mut value);
+            return ValueEnds::of(&value);
+        }
+        let before_last = length - WORD_BYTES;
+        if self.content == ValueContent::Counter {
+            let word_at = |start: usize| {
+                u64::from_le_bytes(std::array::from_fn(|i| (index as usize + start + i) as u8))
+            };
+            return ValueEnds {
+                length,
+                first: word_at(0),
+                last: word_at(before_last),
+            };
+        }
+        let mark = self.mark(index, version % VERSION_MAX);
+        let random_bytes = self.random_bytes(length);
+        let start = before_last % random_bytes;
+        let last = if start + WORD_BYTES <= random_bytes {
+            // Out of two words that are neighbours.
+            let number = (start / WORD_BYTES) as u64;
+            let next = u128::from(word_of(mark, number + 1)) << u64::BITS;
+            let words = next | u128::from(word_of(mark, number));
+            (words >> (u8::BITS as usize * (start % WORD_BYTES))) as u64
+        } else {
+            u64::from_le_bytes(std::array::from_fn(|i| {
+                let at = (before_last + i) % random_bytes;
+                word_of(mark, (at / WORD_BYTES) as u64).to_le_bytes()[at % WORD_BYTES]
+            }))
+        };
+        ValueEnds {
+            length,
+            first: mark,
+            last,
         }
     }
 
@@ -193,45 +274,30 @@ impl ValueMaker {
             return None;
         }
         if self.content == ValueContent::Counter {
-            return self.is_from_pool(value, counter_offset(index)).then_some(0);
+            return self.is_counter(index, value).then_some(0);
         }
-        let (fresh, repeat) = value.split_at(self.fresh_bytes(value.len()));
-        let (head, rest) = fresh.split_at(MARK_BYTES.min(fresh.len()));
-        let mut version = 0;
-        if let Ok(head) = <[u8; MARK_BYTES]>::try_from(head) {
-            version = u64::from_le_bytes(head) ^ u64::from_le_bytes(self.mark(index, 0));
-        }
-        let mark = self.mark(index, version);
-        if version >= VERSION_MAX || head != &mark[..head.len()] {
+        let (random, repeat) = value.split_at(self.random_bytes(value.len()));
+        let version = match random.first_chunk::<WORD_BYTES>() {
+            Some(first) => u64::from_le_bytes(*first) ^ self.mark(index, 0),
+            None => 0,
+        };
+        if version >= VERSION_MAX {
             return None;
         }
-        // Each byte of the repeated part equals the one `fresh_bytes` before it.
+        let mark = self.mark(index, version);
+        let is_word = |(number, part): (u64, &[u8])| {
+            part == &word_of(mark, number).to_le_bytes()[..part.len()]
+        };
+        // Each byte of the repeated part equals the one so many bytes before it.
         let is_right =
-            self.is_from_pool(rest, self.pool_offset(mark)) && repeat == &value[..repeat.len()];
+            (0..).zip(random.chunks(WORD_BYTES)).all(is_word) && repeat == &value[..repeat.len()];
         is_right.then_some(version)
     }
 
-    /// Makes `target` as long as `length` with what stands in the pool from `offset` on, and from its beginning again.
-    fn extend_from_pool(&self, target: &mut Vec<u8>, length: usize, mut offset: usize) {
-        while target.len() < length {
-            let count = (length - target.len()).min(self.pool.len() - offset);
-            target.extend_from_slice(&self.pool[offset..offset + count]);
-            offset = 0;
-        }
-    }
-
-    /// True when `bytes` are what stands there.
-    fn is_from_pool(&self, mut bytes: &[u8], mut offset: usize) -> bool {
-        while !bytes.is_empty() {
-            let count = bytes.len().min(self.pool.len() - offset);
-            let (part, after) = bytes.split_at(count);
-            if part != &self.pool[offset..offset + count] {
-                return false;
-            }
-            bytes = after;
-            offset = 0;
-        }
-        true
+    fn is_counter(&self, index: u64, value: &[u8]) -> bool {
+        value
+            .chunks(COUNTER_BYTES - COUNTER_PERIOD)
+            .all(|part| part == &self.counter[counter_offset(index)..][..part.len()])
     }
 
     /// True when `value` is some version of the value of `index`.
@@ -249,25 +315,34 @@ impl ValueMaker {
             ValueSizes::Fixed(bytes) => bytes,
             ValueSizes::Uniform(min, _) | ValueSizes::LogUniform(min, _) => min,
         };
-        min >= MARK_BYTES
+        min >= WORD_BYTES
     }
 
-    /// The mark and the random slice.
-    fn fresh_bytes(&self, length: usize) -> usize {
-        let wanted = (length as f64 * self.ratio).ceil() as usize;
-        wanted.max(MARK_BYTES).min(length)
+    /// How long the random part is, the mark included.
+    #[inline]
+    fn random_bytes(&self, length: usize) -> usize {
+        let parts = length as u128 * u128::from(self.ratio_parts);
+        let wanted = parts.div_ceil(1 << RATIO_BITS) as usize;
+        wanted.max(WORD_BYTES).min(length)
     }
 
-    fn mark(&self, index: u64, version: u64) -> [u8; MARK_BYTES] {
-        (mix(index ^ mix(self.seed)) ^ version).to_le_bytes()
-    }
-
-    fn pool_offset(&self, mark: [u8; MARK_BYTES]) -> usize {
-        (mix(u64::from_le_bytes(mark)) % self.pool.len() as u64) as usize
+    #[inline]
+    fn mark(&self, index: u64, version: u64) -> u64 {
+        mix(index ^ self.salt) ^ version
     }
 }
 
-/// Where the counter of `index` begins in the pool.
+/// Word `number` of the random part that begins with `mark`; the mark itself for 0.
+#[inline]
+fn word_of(mark: u64, number: u64) -> u64 {
+    match number {
+        0 => mark,
+        // Odd, so that numbers stay apart.
+        _ => mix(mark.wrapping_add(number.wrapping_mul(0xd6e8_feb8_6659_fd93))),
+    }
+}
+
+/// Where the counter of `index` begins in those that are kept.
 const fn counter_offset(index: u64) -> usize {
     index as u8 as usize
 }
@@ -282,7 +357,7 @@ mod tests {
 
     #[test]
     fn counters_are_those_of_the_published_tests() {
-        for bytes in [0, 1, 100, 300, POOL_BYTES + 3] {
+        for bytes in [0, 1, 100, 300, 3 * COUNTER_BYTES + 3] {
             let values = ValueMaker::new(ValueSizes::Fixed(bytes), ValueContent::Counter, 0.5, 42);
             let mut value = Vec::new();
             for index in [0, 7, 250, 1000] {
@@ -310,8 +385,8 @@ mod tests {
                     damaged[place] ^= 1;
                     // A changed mark may be the mark of another version: then what follows it must be that version's.
                     // In the shortest ones nothing follows.
-                    let may_be_version = values.tells_versions() && place < MARK_BYTES / 2;
-                    if !may_be_version || value_bytes >= 2 * MARK_BYTES {
+                    let may_be_version = values.tells_versions() && place < WORD_BYTES / 2;
+                    if !may_be_version || value_bytes >= 2 * WORD_BYTES {
                         assert!(
                             !values.is_value_of(7, &damaged),
                             "{value_bytes} {ratio} {place}"
@@ -375,12 +450,30 @@ mod tests {
         }
     }
 
+    /// Goal: the ends of a value are told without making it. Method: all contents, ratios and awkward lengths, against the
+    /// value itself; and words of one value and of neighbours differ.
     #[test]
-    fn a_value_longer_than_the_pool_wraps() {
-        let values = marked(ValueSizes::Fixed(POOL_BYTES + 1000), 1.0, 1);
+    fn ends_are_those_of_the_value() {
         let mut value = Vec::new();
-        values.write(1, 0, &mut value);
-        assert!(values.is_value_of(1, &value));
+        for length in (0..40).chain([99, 100, 255, 256, 1000, 4096, 70_000]) {
+            for ratio in [0.0, 0.1, 0.3, 0.5, 1.0] {
+                for content in [ValueContent::Marked, ValueContent::Counter] {
+                    let values = ValueMaker::new(ValueSizes::Fixed(length), content, ratio, 9);
+                    for (index, version) in [(0, 0), (7, 3), (300, VERSION_MAX + 5)] {
+                        values.write(index, version, &mut value);
+                        let ends = values.ends(index, version);
+                        assert_eq!(ends, ValueEnds::of(&value), "{length} {ratio} {index}");
+                    }
+                }
+            }
+        }
+        let values = marked(ValueSizes::Fixed(8000), 1.0, 9);
+        let mut words = std::collections::HashSet::new();
+        for index in 0..10 {
+            values.write(index, 0, &mut value);
+            words.extend(value.chunks(WORD_BYTES).map(<[u8]>::to_vec));
+        }
+        assert_eq!(words.len(), 10 * 1000);
     }
 
     /// Goal: the ratio is what a block compressor achieves. Method: LZ4 over blocks of 4 KiB of values.

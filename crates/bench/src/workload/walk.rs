@@ -11,7 +11,7 @@
 use std::time::Instant;
 
 use super::{plan::Plan, reads::PORTION, worker::Worker};
-use crate::{OperationKind, Result};
+use crate::{OperationKind, Result, data::values::ValueEnds};
 
 /// Of so many seeks and ranges one is visited again and compared byte for byte.
 const CHECKED_FULLY: u64 = 32;
@@ -25,20 +25,21 @@ struct Digest {
 }
 
 impl Digest {
-    fn add(&mut self, key: &[u8], value: &[u8]) {
+    #[inline]
+    fn add(&mut self, key: &[u8], value: ValueEnds) {
         // Odd, so that multiplying loses nothing; the order of entries matters.
         const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
         self.entries += 1;
-        self.bytes += (key.len() + value.len()) as u64;
-        let ends = word(key.iter()) ^ word(value.iter()).rotate_left(17);
-        let end = word(value[value.len().saturating_sub(8)..].iter()).rotate_left(31);
-        self.sum = (self.sum ^ ends ^ end).wrapping_mul(FACTOR).rotate_left(5);
+        self.bytes += (key.len() + value.length) as u64;
+        let ends = value.first.rotate_left(17) ^ value.last.rotate_left(31);
+        self.sum = (self.sum ^ word(key) ^ ends)
+            .wrapping_mul(FACTOR)
+            .rotate_left(5);
     }
 }
 
 /// The first eight bytes as a number.
-fn word<'a>(bytes: std::slice::Iter<'a, u8>) -> u64 {
-    let bytes = bytes.as_slice();
+fn word(bytes: &[u8]) -> u64 {
     match bytes.first_chunk::<8>() {
         Some(chunk) => u64::from_le_bytes(*chunk),
         None => bytes
@@ -76,7 +77,7 @@ pub(super) fn iterate(worker: &mut Worker<'_>, shares: &[Share]) -> Result<()> {
         let start = Instant::now();
         worker.untimed(|session| {
             session.scan(&from, share.entries, &mut |key, value| {
-                digest.add(key, value)
+                digest.add(key, ValueEnds::of(value))
             })
         })?;
         worker
@@ -97,18 +98,21 @@ pub(super) fn range(worker: &mut Worker<'_>) -> Result<()> {
 }
 
 fn go(worker: &mut Worker<'_>, kind: OperationKind, entries: u64) -> Result<()> {
-    let mut from = Vec::new();
+    let (mut from, mut key) = (Vec::new(), Vec::new());
     while let Some(portion) = worker.take(worker.step.operations, PORTION) {
         for position in portion {
             let start = worker.chooser.index(position);
             worker.plan.keys.write(start, &mut from);
             let mut digest = Digest::default();
             worker.call(kind, 1, |session| {
-                session.seek(&from, entries, &mut |key, value| digest.add(key, value))
+                session.seek(&from, entries, &mut |key, value| {
+                    digest.add(key, ValueEnds::of(value))
+                })
             })?;
             worker.tally.bytes_read += digest.bytes;
             let share = Share { start, entries };
-            if digest != expected(worker.plan, share) || position.is_multiple_of(CHECKED_FULLY) {
+            let right = expected(worker.plan, share, &mut key);
+            if digest != right || position.is_multiple_of(CHECKED_FULLY) {
                 compare(worker, share, digest)?;
             }
         }
@@ -125,14 +129,12 @@ fn first_key(plan: &Plan<'_>, start: u64) -> Vec<u8> {
     key
 }
 
-/// The digest of the right answer, if no key was written twice.
-fn expected(plan: &Plan<'_>, share: Share) -> Digest {
+/// The digest of the right answer, if no key was written twice. `key` is a buffer.
+fn expected(plan: &Plan<'_>, share: Share, key: &mut Vec<u8>) -> Digest {
     let mut digest = Digest::default();
-    let (mut key, mut value) = (Vec::new(), Vec::new());
     for index in plan.present(share.start).take(share.entries as usize) {
-        plan.keys.write(index, &mut key);
-        plan.values.write(index, 0, &mut value);
-        digest.add(&key, &value);
+        plan.keys.write(index, key);
+        digest.add(key, plan.values.ends(index, 0));
     }
     digest
 }
@@ -151,7 +153,7 @@ fn compare(worker: &mut Worker<'_>, share: Share, first: Digest) -> Result<()> {
     let mut wanted = Vec::new();
     worker.untimed(|session| {
         session.scan(&from, share.entries, &mut |key, value| {
-            second.add(key, value);
+            second.add(key, ValueEnds::of(value));
             // What should have come before this key and did not.
             while let Some(index) = expected.peek() {
                 plan.keys.write(*index, &mut wanted);
