@@ -15,6 +15,9 @@
 //! full shard, they are what is evicted, used or not, and every newcomer is taken in: so a cache that is too small for all blocks
 //! in their long form, but not in their short one, comes to hold them all.
 //!
+//! Besides blocks the cache keeps *pieces* of other files, as bytes. Blocks come before them: pieces are loose, and exchanged for
+//! each other alone ([`BlockCache::admits_piece`]), so they take the room that blocks leave.
+//!
 //! A value that is larger than a shard's share is not cached. Values are dropped outside the locks. A cache that never has to give
 //! way has [memory](BlockMemory) of its own for what it keeps.
 //!
@@ -38,7 +41,7 @@ use kingtide_env::sync::{
 };
 
 use crate::{
-    block_memory::BlockMemory,
+    block_memory::{BlockBytes, BlockMemory},
     budget::{Account, Charge, MemoryBudget},
 };
 use hits::Hits;
@@ -58,6 +61,10 @@ const SHARDS_MAX: usize = 16;
 const SHARD_BYTES_MIN: usize = 512 << 10;
 /// Of the blocks that come to a full shard, one in so many is taken in.
 const ADMITTED_PERIOD: u64 = 4;
+/// The same for pieces, which are exchanged for pieces.
+const ADMITTED_PIECE_PERIOD: u64 = 32;
+/// So many entries are looked at to exchange one piece for another.
+const PIECE_SWEEP_MAX: usize = 32;
 /// With less than this part of the budget left, the cache does not grow; with less than half of that, it shrinks.
 const RESERVE_DIVISOR: usize = 16;
 /// By one part in so many for each newcomer.
@@ -221,7 +228,7 @@ impl<V> BlockCache<V> {
         };
         let mut evicted = Vec::new();
         let mut slots = shard.lock();
-        let value = slots.take_in(key, value, (charge, is_loose), &mut evicted);
+        let value = slots.take_block_in(key, value, (charge, is_loose), &mut evicted);
         slots.house(&key, (places, index));
         drop(slots);
         drop(evicted);
@@ -249,11 +256,48 @@ impl<V> BlockCache<V> {
         let value = match slots.touch(&key) {
             Some(present) => present,
             None if slots.admit(charge, None) == Admission::Refused => value,
-            None => slots.take_in(key, value, (charge, false), &mut evicted),
+            None => slots.take_block_in(key, value, (charge, false), &mut evicted),
         };
         drop(slots);
         drop(evicted);
         value
+    }
+
+    /// The piece that `key` names, if it is here.
+    #[must_use]
+    pub fn piece(&self, key: &BlockKey) -> Option<Arc<BlockBytes>> {
+        self.shard(key)?.lock().piece(key)
+    }
+
+    /// Whether a piece of `key` that takes `charge` bytes of memory may come in: when there is room for it; and else now and then,
+    /// in the place of another piece. Counts as its coming.
+    #[must_use]
+    pub fn admits_piece(&self, key: &BlockKey, charge: usize) -> bool {
+        self.shard(key)
+            .is_some_and(|shard| shard.lock().admits_piece(charge))
+    }
+
+    /// Puts `piece`, which was [admitted](BlockCache::admits_piece), into the cache, unless one is there for `key` already or no
+    /// room can be made without giving up a block.
+    pub fn insert_piece(&self, key: BlockKey, piece: &Arc<BlockBytes>) {
+        let Some(shard) = self.shard(&key) else {
+            return;
+        };
+        let charge = piece.memory_bytes();
+        let mut evicted = Vec::new();
+        let mut slots = shard.lock();
+        while !slots.has_room(charge) {
+            let Some(slot) = slots.sweep_pieces() else {
+                break;
+            };
+            evicted.push(slot);
+        }
+        if slots.has_room(charge) {
+            let piece = Kept::Piece(Arc::clone(piece));
+            slots.take_in(key, piece, (charge, true), &mut evicted);
+        }
+        drop(slots);
+        drop(evicted);
     }
 
     /// Makes the cache hold at most `bytes` from now on, and never more than it was made for. Blocks beyond that are
@@ -311,9 +355,15 @@ impl<V> BlockCache<V> {
     }
 }
 
-/// One block.
+/// What an entry keeps.
+enum Kept<V> {
+    Block(Arc<V>),
+    Piece(Arc<BlockBytes>),
+}
+
+/// One block, or piece.
 struct Slot<V> {
-    value: Arc<V>,
+    kept: Kept<V>,
     /// Bytes, overhead included.
     charge: usize,
     /// It could take less.
@@ -327,6 +377,17 @@ struct Slot<V> {
 }
 
 impl<V> Slot<V> {
+    fn is_piece(&self) -> bool {
+        matches!(self.kept, Kept::Piece(_))
+    }
+
+    fn block(&self) -> Option<&Arc<V>> {
+        match &self.kept {
+            Kept::Block(block) => Some(block),
+            Kept::Piece(_) => None,
+        }
+    }
+
     /// Takes the reference bit, wherever a hit has set it.
     fn take_reference(&mut self) -> bool {
         let is_marked = self.home.as_ref().is_some_and(Home::take_mark);
@@ -351,10 +412,12 @@ struct Shard<V> {
     charge: Charge,
     hits: u64,
     misses: u64,
-    /// Blocks that came while the shard was full of blocks that are not loose.
+    /// Those that came while the shard was full, and nothing was there that leaves for them at once.
     newcomers: u64,
     /// How many entries are loose.
     loose: usize,
+    /// How many of these are pieces.
+    pieces: usize,
 }
 
 impl<V> Shard<V> {
@@ -372,6 +435,7 @@ impl<V> Shard<V> {
             misses: 0,
             newcomers: 0,
             loose: 0,
+            pieces: 0,
         }
     }
 
@@ -382,25 +446,44 @@ impl<V> Shard<V> {
 
     fn get(&mut self, key: &BlockKey) -> Option<Arc<V>> {
         let value = self.touch(key);
-        if value.is_some() {
-            self.hits += 1;
-        } else {
-            self.misses += 1;
-        }
+        self.count(value.is_some());
         value
+    }
+
+    fn piece(&mut self, key: &BlockKey) -> Option<Arc<BlockBytes>> {
+        let found = match self.slots.get_mut(key) {
+            Some(Slot {
+                kept: Kept::Piece(piece),
+                is_referenced,
+                ..
+            }) => {
+                *is_referenced = true;
+                Some(Arc::clone(piece))
+            }
+            _ => None,
+        };
+        self.count(found.is_some());
+        found
+    }
+
+    fn count(&mut self, is_hit: bool) {
+        match is_hit {
+            true => self.hits += 1,
+            false => self.misses += 1,
+        }
     }
 
     /// What the planted bug hands out: a block at this offset of any file.
     fn any_at(&mut self, offset: u64) -> Option<Arc<V>> {
-        let found = self.slots.iter().find(|(key, _)| key.1 == offset);
-        found.map(|(_, slot)| Arc::clone(&slot.value))
+        let mut blocks = self.slots.iter().filter(|(key, _)| key.1 == offset);
+        blocks.find_map(|(_, slot)| slot.block().map(Arc::clone))
     }
 
-    /// The value of `key`, marked as used.
+    /// The block `key`, marked as used.
     fn touch(&mut self, key: &BlockKey) -> Option<Arc<V>> {
         let slot = self.slots.get_mut(key)?;
         slot.is_referenced = true;
-        Some(Arc::clone(&slot.value))
+        slot.block().map(Arc::clone)
     }
 
     fn admit(&mut self, charge: usize, loose: Option<usize>) -> Admission {
@@ -410,27 +493,49 @@ impl<V> Shard<V> {
         if self.loose > 0 || self.has_room(charge) {
             return Admission::Taken;
         }
-        self.newcomers += 1;
-        match self.newcomers.is_multiple_of(ADMITTED_PERIOD) {
+        match self.is_turn(ADMITTED_PERIOD) {
             true => Admission::Taken,
             false => Admission::Refused,
         }
     }
 
-    fn take_in(
+    fn admits_piece(&mut self, charge: usize) -> bool {
+        self.has_room(charge) || self.pieces > 0 && self.is_turn(ADMITTED_PIECE_PERIOD)
+    }
+
+    /// Counts a newcomer; true for one in a `period`.
+    fn is_turn(&mut self, period: u64) -> bool {
+        self.newcomers += 1;
+        self.newcomers.is_multiple_of(period)
+    }
+
+    /// Takes `block` in, and answers it; or the one that is here already.
+    fn take_block_in(
         &mut self,
         key: BlockKey,
-        value: Arc<V>,
-        (charge, is_loose): (usize, bool),
+        block: Arc<V>,
+        charge: (usize, bool),
         evicted: &mut Vec<Slot<V>>,
     ) -> Arc<V> {
         if let Some(present) = self.touch(&key) {
             return present;
         }
+        self.take_in(key, Kept::Block(Arc::clone(&block)), charge, evicted);
+        block
+    }
+
+    /// Takes in what is `kept` for `key`, unless something is here for it already or no room can be made.
+    fn take_in(
+        &mut self,
+        key: BlockKey,
+        kept: Kept<V>,
+        (charge, is_loose): (usize, bool),
+        evicted: &mut Vec<Slot<V>>,
+    ) {
         let charge = charge.saturating_add(ENTRY_OVERHEAD_BYTES);
         let capacity_bytes = self.capacity_now();
-        if charge > capacity_bytes {
-            return value;
+        if charge > capacity_bytes || self.slots.contains_key(&key) {
+            return;
         }
         while self.bytes + charge > capacity_bytes {
             evicted.extend(self.sweep());
@@ -446,18 +551,18 @@ impl<V> Shard<V> {
             }
         };
         let slot = Slot {
-            value: Arc::clone(&value),
+            kept,
             charge,
             is_loose,
             place,
             is_referenced: false,
             home: None,
         };
-        self.slots.insert(key, slot);
         self.loose += usize::from(is_loose);
+        self.pieces += usize::from(slot.is_piece());
+        self.slots.insert(key, slot);
         self.bytes += charge;
         self.charge.set(self.bytes);
-        value
     }
 
     /// Notes the block `key`, if it is here, under `index` of `places`, and nowhere else any more.
@@ -474,8 +579,8 @@ impl<V> Shard<V> {
         }
         slot.home = None;
         slot.home = Home::new(places, index);
-        if let Some(home) = &slot.home {
-            home.fill(&slot.value);
+        if let (Some(home), Some(block)) = (&slot.home, slot.block()) {
+            home.fill(block);
         }
     }
 
@@ -519,6 +624,23 @@ impl<V> Shard<V> {
         self.remove(&key)
     }
 
+    /// Moves the hand until it meets a piece that was not asked for since it came there last, and evicts that; `None` when it meets
+    /// none soon.
+    fn sweep_pieces(&mut self) -> Option<Slot<V>> {
+        for _ in 0..PIECE_SWEEP_MAX {
+            let place = self.hand;
+            self.hand = (place + 1) % self.ring.len().max(1);
+            let Some(key) = self.ring.get(place).copied().flatten() else {
+                continue;
+            };
+            let slot = self.slots.get_mut(&key)?;
+            if slot.is_piece() && !slot.take_reference() {
+                return self.remove(&key);
+            }
+        }
+        None
+    }
+
     fn remove(&mut self, key: &BlockKey) -> Option<Slot<V>> {
         let mut slot = self.slots.remove(key)?;
         if let Some(place) = self.ring.get_mut(slot.place) {
@@ -528,6 +650,7 @@ impl<V> Shard<V> {
         // Now, and not when the slot is dropped: then the block may be back.
         slot.home = None;
         self.loose -= usize::from(slot.is_loose);
+        self.pieces -= usize::from(slot.is_piece());
         self.bytes -= slot.charge;
         Some(slot)
     }

@@ -34,6 +34,7 @@ mod value_ahead;
 mod value_chunks;
 mod value_dictionary;
 mod value_log;
+mod value_pieces;
 mod verify;
 
 pub use builder::{TableBuilder, TableSettings};

@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use kingtide_base::limits::VALUE_BYTES_MAX;
 use kingtide_base::{FileId, StorageError, StorageResult, ValuePointer, checksum_mix, key_hash};
-use kingtide_collections::MemoryBudget;
+use kingtide_collections::{BlockCache, MemoryBudget};
 use kingtide_env::sync::Mutex;
 use kingtide_env::{Directory, File, OpenMode};
-use kingtide_format::block::{BlockFault, BlockPlace};
+use kingtide_format::block::{BlockFault, BlockPlace, DataBlock};
 use kingtide_format::klog::FOOTER_READ_BYTES;
 use kingtide_format::vlog::{
     CHUNK_HEADS_BYTES_MAX, RECORD_HEADER_BYTES, RecordHeader, VLOG_FOOTER_BYTES, VLOG_HEADER_BYTES,
@@ -31,6 +31,7 @@ use crate::sections::{read_range, tail_error};
 use crate::value_ahead::fill;
 use crate::value_chunks::{checksum_of, is_chunked, place_of, read_chunks, read_whole};
 use crate::value_dictionary::{KeptDictionary, ValuePacker};
+use crate::value_pieces::{in_cached_piece, piece_of};
 
 /// The longest record, in bytes: a value that does not compress, in chunks.
 const RECORD_BYTES_MAX: u64 =
@@ -177,6 +178,8 @@ pub struct ValueFiles {
     files: Handles<ValueFile>,
     /// What is known of files, and what those must be that are opened.
     known: Mutex<HashMap<FileId, ValueFileMeta>>,
+    /// What keeps pieces of files with short records.
+    cache: Option<Arc<BlockCache<DataBlock>>>,
 }
 
 #[derive(Debug)]
@@ -194,7 +197,15 @@ impl ValueFiles {
             directory,
             files: Handles::new(open_max),
             known: Mutex::default(),
+            cache: None,
         }
+    }
+
+    /// Keeps pieces of files in `cache` from now on, so that short records that are read alone are not each read from a file.
+    #[must_use]
+    pub fn with_cache(mut self, cache: Arc<BlockCache<DataBlock>>) -> Self {
+        self.cache = Some(cache);
+        self
     }
 
     /// Tells what the finished file `meta.file` is: when it is opened from now on, another one in its place is refused,
@@ -209,6 +220,9 @@ impl ValueFiles {
     /// When reading fails; `Corruption` when the record is damaged, belongs to another key or has another length than
     /// the pointer says.
     pub fn read(&self, pointer: &ValuePointer, key: &[u8]) -> StorageResult<Vec<u8>> {
+        if let Some(value) = self.read_cached(pointer, key) {
+            return Ok(value);
+        }
         let value_file = self.open(pointer.file)?;
         let name = &value_file.name;
         let (start, length) = (pointer.offset, u64::from(pointer.record_bytes));
@@ -228,6 +242,22 @@ impl ValueFiles {
         let mut value = Vec::new();
         value_file.open_value(&bytes, pointer, key, &mut value)?;
         Ok(value)
+    }
+
+    /// As [`ValueFiles::read`], if the record is in a piece of its file that is in the cache or comes there. Any failure is `None`:
+    /// whoever reads the record alone is told what is wrong.
+    fn read_cached(&self, pointer: &ValuePointer, key: &[u8]) -> Option<Vec<u8>> {
+        let cache = self.cache.as_ref()?;
+        let (place, range) = piece_of(pointer)?;
+        let read = |target: &mut [u8]| {
+            let value_file = self.open(pointer.file).ok()?;
+            value_file.file.read_at(target, place.1).ok()
+        };
+        let piece = in_cached_piece(cache, place, read)?;
+        let mut value = Vec::new();
+        self.open_value(piece.get(range)?, pointer, key, &mut value)
+            .ok()?;
+        Some(value)
     }
 
     /// The value in chunks that `pointer` leads to, whatever key it was appended for.

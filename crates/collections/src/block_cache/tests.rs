@@ -2,8 +2,9 @@ use std::{collections::HashMap, sync::Arc, thread};
 
 use kingtide_base::FileId;
 
-use super::{BlockCache, ENTRY_OVERHEAD_BYTES, SHARD_BYTES_MIN};
+use super::{Admission, BlockCache, BlockKey, ENTRY_OVERHEAD_BYTES, SHARD_BYTES_MIN};
 use crate::{
+    block_memory::BlockBytes,
     budget::{Account, MemoryBudget},
     testing::Random,
 };
@@ -57,6 +58,89 @@ fn never_exceeds_its_limit_and_never_mixes_blocks() {
         assert_eq!(usage.entries == 0, is_small, "seed {seed}");
         assert_eq!(hits == 0, is_small, "seed {seed}");
     }
+}
+
+/// Puts the piece `key` of `len` bytes, all of them its offset, into the cache, if it is admitted.
+fn bring_piece<V>(cache: &BlockCache<V>, key: BlockKey, len: usize) -> bool {
+    let is_admitted = cache.admits_piece(&key, len);
+    if is_admitted {
+        let piece: BlockBytes = vec![key.1 as u8; len].into();
+        cache.insert_piece(key, &Arc::new(piece));
+    }
+    is_admitted
+}
+
+/// Goal: pieces take the room that blocks leave, and give it back: blocks come in as if there were none, and no block leaves for a
+/// piece. What is found is what was put there, also under one key. Method: random calls on a cache that is too small.
+#[test]
+fn pieces_take_the_room_that_blocks_leave() {
+    const BLOCK_BYTES: usize = 4000;
+    let cache: BlockCache<u64> = BlockCache::new(SHARD_BYTES_MIN);
+    let room = SHARD_BYTES_MIN / (BLOCK_BYTES + ENTRY_OVERHEAD_BYTES);
+    let mut random = Random::new(3);
+    let pieces = |cache: &BlockCache<u64>| {
+        let keys = (0..1000).map(|offset| (FileId(2), offset));
+        keys.filter(|key| cache.piece(key).is_some()).count()
+    };
+    for offset in 0..1000 {
+        bring_piece(&cache, (FileId(2), offset), 1000 + random.below(2000));
+    }
+    let at_first = pieces(&cache);
+    assert!(at_first > room, "{at_first}");
+    for offset in 0..room as u64 {
+        let key = (FileId(1), offset);
+        assert_eq!(cache.admit(&key, BLOCK_BYTES, None), Admission::Taken);
+        cache.insert(key, Arc::new(offset), BLOCK_BYTES);
+        for _ in 0..3 {
+            let key = (FileId(2), random.below(1000) as u64);
+            bring_piece(&cache, key, 1000 + random.below(2000));
+            if let Some(piece) = cache.piece(&key) {
+                assert!(piece.iter().all(|byte| *byte == key.1 as u8));
+            }
+            assert!(cache.get(&key).is_none(), "it is no block");
+        }
+        for before in 0..=offset {
+            let key = (FileId(1), before);
+            assert_eq!(cache.get(&key).as_deref(), Some(&before), "at {offset}");
+            assert!(cache.piece(&key).is_none(), "it is no piece");
+        }
+        assert!(cache.usage().bytes <= SHARD_BYTES_MIN);
+    }
+    let refused = (0..500).all(|offset| !bring_piece(&cache, (FileId(3), offset), 3000));
+    assert!(refused, "without pieces there is nothing to exchange");
+    assert!(pieces(&cache) <= 2, "what is left is too small for a block");
+    cache.insert_piece((FileId(3), 0), &Arc::new(vec![0; 3000].into()));
+    assert!(cache.piece(&(FileId(3), 0)).is_none());
+    cache.insert_piece((FileId(1), 0), &Arc::new(vec![0; 10].into()));
+    assert!(cache.get(&(FileId(1), 0)).is_some(), "the first one stays");
+    cache.remove_file(FileId(1));
+    cache.remove_file(FileId(2));
+    assert_eq!(cache.usage().bytes, 0);
+    assert!(bring_piece(&cache, (FileId(1), 0), 3000));
+    assert!(cache.piece(&(FileId(1), 0)).is_some());
+}
+
+/// Goal: in a cache full of pieces those that are asked for again and again stay or come in, although thousands of others pass.
+#[test]
+fn pieces_that_are_used_stay_and_come_in() {
+    const PIECE_BYTES: usize = 8 << 10;
+    let cache: BlockCache<u64> = BlockCache::new(SHARD_BYTES_MIN);
+    let used = |i: u64| (FileId(1), i);
+    for i in 0..10 {
+        assert!(bring_piece(&cache, used(i), PIECE_BYTES));
+    }
+    for passing in 0..20_000 {
+        for i in 0..20 {
+            let is_here = cache.piece(&used(i)).is_some();
+            assert!(is_here || i >= 10, "{i}, after {passing}");
+            if !is_here {
+                bring_piece(&cache, used(i), PIECE_BYTES);
+            }
+        }
+        bring_piece(&cache, (FileId(2), passing), PIECE_BYTES);
+        assert!(cache.usage().bytes <= SHARD_BYTES_MIN);
+    }
+    assert!((10..20).all(|i| cache.piece(&used(i)).is_some()));
 }
 
 /// Goal: values leave memory when they leave the cache. Method: count the references.

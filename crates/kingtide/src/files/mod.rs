@@ -97,14 +97,13 @@ impl Files {
         let budget = memory.budget;
         let in_klog = Arc::clone(&klog);
         let tables = TableCache::with_budget(in_klog, open_tables_max, Arc::clone(&budget));
+        let (bytes, floor_bytes) = (memory.cache_bytes, memory.cache_floor_bytes);
+        let blocks = Arc::new(BlockCache::with_budget(bytes, floor_bytes, &budget));
         Self {
             tables: Arc::new(tables),
-            values: ValueFiles::new(Arc::clone(&vlog), VALUE_FILES_OPEN_MAX),
-            blocks: Arc::new(BlockCache::with_budget(
-                memory.cache_bytes,
-                memory.cache_floor_bytes,
-                &budget,
-            )),
+            values: ValueFiles::new(Arc::clone(&vlog), VALUE_FILES_OPEN_MAX)
+                .with_cache(Arc::clone(&blocks)),
+            blocks,
             budget,
             live: LiveFiles::default(),
             next_file: AtomicU64::new(next_file.0),
@@ -210,6 +209,7 @@ impl Files {
     pub(crate) fn remove_vlog(&self, id: FileId) -> StorageResult<()> {
         let name = vlog_name(id);
         self.values.forget(id);
+        self.blocks.remove_file(id);
         self.remove(self.vlog.as_ref(), &name, "vlog")
     }
 

@@ -11,5 +11,6 @@ mod ranges;
 mod tables;
 mod value_ahead;
 mod value_log;
+mod value_pieces;
 mod values_on_demand;
 mod walks;
