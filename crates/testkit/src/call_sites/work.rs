@@ -481,15 +481,20 @@ fn large_commits(work: &mut Work) -> Result<()> {
     flush(work)
 }
 
+/// With a cache, into which pieces of value files come.
 fn read_only(work: &mut Work) -> Result<()> {
     work.write(&["plain"], &keys("key", 0..3), 20)?;
     let options = Options {
         read_only: true,
+        block_cache_bytes: 1 << 20,
         ..work.options()
     };
     let db = Db::open(world::DATABASE, options)?;
     let family = db.family("plain")?;
     db.get(&family, b"key000")?;
+    for key in keys("long", 0..12) {
+        db.get(&family, key.as_bytes())?;
+    }
     db.close()
 }
 
