@@ -11,7 +11,10 @@ use kingtide_base::Lsn;
 use kingtide_env::Env;
 
 use super::{scheduler::Background, trim::Trim};
-use crate::{engine::Engine, write::Pipeline};
+use crate::{
+    engine::Engine,
+    write::{Pipeline, Wake},
+};
 
 /// How long the log must be quiet before it counts as idle.
 const QUIET: Duration = Duration::from_millis(100);
@@ -32,8 +35,8 @@ pub(super) fn run(
     env: &dyn Env,
     (engine, background): (&Weak<Engine>, &Background),
 ) {
-    let mut seen = Lsn::ZERO;
-    let mut is_idle = false;
+    let mut watch = Quiet::default();
+    let mut waited = false;
     let mut idle_since = 0;
     let mut trim = Trim::default();
     let mut ages_looked = env.monotonic_nanos();
@@ -47,23 +50,23 @@ pub(super) fn run(
             // A failure stops the log; the next write reports it.
             let _ = pipeline.sync_log();
         }
-        let position = pipeline.order.lock().log.tail.position();
-        if position == seen && !is_idle {
-            is_idle = true;
-            idle_since = env.monotonic_nanos();
-            settle(pipeline, engine);
-            // The mark itself moves the tail.
-            seen = pipeline.order.lock().log.tail.position();
-        } else if position != seen {
-            is_idle = false;
-            seen = position;
-            relieve(engine);
-        } else {
-            // The sync of the last commit may have ended after the log fell quiet.
-            pipeline.write_mark();
-            seen = pipeline.order.lock().log.tail.position();
-            if env.monotonic_nanos().saturating_sub(idle_since) >= IDLE_NANOS {
-                rest(engine, background);
+        let position = || pipeline.order.lock().log.tail.position();
+        match watch.look(position(), waited) {
+            Log::Moved => relieve(engine),
+            Log::Still => {}
+            Log::FellQuiet => {
+                idle_since = env.monotonic_nanos();
+                settle(pipeline, engine);
+                // The mark itself moves the tail.
+                watch.seen = position();
+            }
+            Log::Quiet => {
+                // The sync of the last commit may have ended after the log fell quiet.
+                pipeline.write_mark();
+                watch.seen = position();
+                if env.monotonic_nanos().saturating_sub(idle_since) >= IDLE_NANOS {
+                    rest(engine, background);
+                }
             }
         }
         if env.monotonic_nanos().saturating_sub(ages_looked) >= AGE_LOOK_NANOS {
@@ -72,14 +75,55 @@ pub(super) fn run(
                 background.schedule_overdue(&engine);
             }
         }
-        pipeline.keeper.set_idle(is_idle);
+        pipeline.keeper.set_idle(watch.is_quiet);
         let timeout = match pipeline.keeper.sync_due() {
             Some(due) => Duration::from_nanos(due.saturating_sub(env.monotonic_nanos())).min(QUIET),
-            None if is_idle => IDLE_PERIOD,
+            None if watch.is_quiet => IDLE_PERIOD,
             None => QUIET,
         };
-        if !pipeline.keeper.wait(timeout) {
-            return;
+        match pipeline.keeper.wait(timeout) {
+            Wake::Stopped => return,
+            wake => waited = wake == Wake::TimeOut && timeout >= QUIET,
+        }
+    }
+}
+
+/// What the log has done between two looks at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Log {
+    /// Something was appended.
+    Moved,
+    /// Nothing was, for less than [`QUIET`] or nobody knows how long.
+    Still,
+    /// Nothing was for [`QUIET`], for the first time since it moved.
+    FellQuiet,
+    /// Nothing was since it fell quiet.
+    Quiet,
+}
+
+/// Tells whether the log is quiet.
+#[derive(Debug, Default)]
+struct Quiet {
+    seen: Lsn,
+    is_quiet: bool,
+}
+
+impl Quiet {
+    /// Looks at the log, which ends at `position`. `waited` says that [`QUIET`] has passed since the last look. Between two
+    /// nudges of busy writers it has not, even where they have appended nothing meanwhile.
+    fn look(&mut self, position: Lsn, waited: bool) -> Log {
+        if position != self.seen {
+            self.seen = position;
+            self.is_quiet = false;
+            return Log::Moved;
+        }
+        match (self.is_quiet, waited) {
+            (true, _) => Log::Quiet,
+            (false, false) => Log::Still,
+            (false, true) => {
+                self.is_quiet = true;
+                Log::FellQuiet
+            }
         }
     }
 }
@@ -143,5 +187,27 @@ fn relieve(engine: &Weak<Engine>) {
     let current = holder.load_full();
     if bytes >= buffer_bytes.saturating_mul(LOG_BUFFERS_MAX) && current.sealed.is_empty() {
         engine.pipeline.try_rotate(&holder, &current.active);
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    /// Goal: the log is quiet only after a wait as long as that, not between two nudges of busy writers; and it is told once.
+    #[test]
+    fn the_log_is_quiet_after_a_wait_alone() {
+        let mut watch = Quiet::default();
+        assert_eq!(watch.look(Lsn(8), true), Log::Moved);
+        assert_eq!(watch.look(Lsn(8), false), Log::Still, "only nudged");
+        assert!(!watch.is_quiet);
+        assert_eq!(watch.look(Lsn(8), true), Log::FellQuiet);
+        assert_eq!(watch.look(Lsn(8), false), Log::Quiet);
+        assert_eq!(watch.look(Lsn(8), true), Log::Quiet);
+        assert!(watch.is_quiet);
+        assert_eq!(watch.look(Lsn(9), false), Log::Moved);
+        assert!(!watch.is_quiet);
+        assert_eq!(watch.look(Lsn(9), true), Log::FellQuiet);
     }
 }

@@ -28,6 +28,17 @@ struct KeeperState {
     is_stopped: bool,
 }
 
+/// What ended a wait of the keeper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// Somebody, or nobody: a wait may end without reason.
+    Nudge,
+    /// The whole time has passed.
+    TimeOut,
+    /// The end of the keeper.
+    Stopped,
+}
+
 impl KeeperSignal {
     /// Wakes the keeper.
     pub(crate) fn nudge(&self) {
@@ -75,15 +86,21 @@ impl KeeperSignal {
         self.sync_due.store(0, Ordering::Release);
     }
 
-    /// Waits for a nudge, at most `timeout`; false once stopped.
-    pub(crate) fn wait(&self, timeout: Duration) -> bool {
+    /// Waits for a nudge, at most `timeout`.
+    pub(crate) fn wait(&self, timeout: Duration) -> Wake {
         let mut state = self.state.lock();
+        let mut is_over = false;
         // AcqRel: what writers did before their nudge is seen by the keeper's next look.
-        if !state.is_stopped && !self.is_nudged.swap(false, Ordering::AcqRel) {
-            state = self.woken.wait_timeout(state, timeout).0;
-            self.is_nudged.swap(false, Ordering::AcqRel);
+        let mut is_nudged = self.is_nudged.swap(false, Ordering::AcqRel);
+        if !state.is_stopped && !is_nudged {
+            (state, is_over) = self.woken.wait_timeout(state, timeout);
+            is_nudged = self.is_nudged.swap(false, Ordering::AcqRel);
         }
-        !state.is_stopped
+        match state.is_stopped {
+            true => Wake::Stopped,
+            false if is_over && !is_nudged => Wake::TimeOut,
+            false => Wake::Nudge,
+        }
     }
 
     /// Ends the keeper.
@@ -108,17 +125,19 @@ mod tests {
         let for_ever = Duration::from_secs(3600);
         signal.nudge();
         signal.nudge();
-        assert!(signal.wait(for_ever), "the nudge was lost");
-        assert!(signal.wait(Duration::ZERO), "one nudge wakes once");
+        assert_eq!(signal.wait(for_ever), Wake::Nudge, "the nudge was lost");
+        let after = signal.wait(Duration::ZERO);
+        assert_eq!(after, Wake::TimeOut, "one nudge wakes once");
         assert_eq!(signal.sync_due(), None);
         signal.sync_within(Duration::from_secs(5), &env);
         let due = signal.sync_due().expect("a sync is due");
         signal.sync_within(Duration::from_secs(1), &env);
         assert_eq!(signal.sync_due(), Some(due), "the first commit decides");
-        assert!(signal.wait(for_ever), "the keeper must hear of it");
+        let told = signal.wait(for_ever);
+        assert_eq!(told, Wake::Nudge, "the keeper must hear of it");
         signal.clear_sync_due();
         assert_eq!(signal.sync_due(), None);
         signal.stop();
-        assert!(!signal.wait(for_ever));
+        assert_eq!(signal.wait(for_ever), Wake::Stopped);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::keeper::KeeperSignal;
+use super::keeper::{KeeperSignal, Wake};
 
 /// Goal: a stop ends the keeper, whatever it is doing, also beside a nudge. Method: both beside a keeper that waits until it is
 /// told to stop.
@@ -15,7 +15,9 @@ fn loom_a_stop_ends_the_keeper() {
         let signal = Arc::new(KeeperSignal::default());
         let keeper = {
             let signal = Arc::clone(&signal);
-            loom::thread::spawn(move || while signal.wait(Duration::from_secs(1)) {})
+            loom::thread::spawn(
+                move || while signal.wait(Duration::from_secs(1)) != Wake::Stopped {},
+            )
         };
         signal.nudge();
         signal.stop();

@@ -40,6 +40,7 @@ mod validate;
 mod write_set;
 
 pub(crate) use gate::{ClosedGate, load_unknown};
+pub(crate) use keeper::Wake;
 pub(crate) use lock_table::{LockTable, RecordPlace};
 pub(crate) use order::OrderState;
 pub(crate) use pace::FlushEarly;
