@@ -10,7 +10,7 @@
 //! | [`PreparedRun`], [`SortedRun`] | the sorted index of a large commit, and merges of such |
 //! | [`Filter`], [`FilterBuilder`] | which keys a table may hold |
 //! | [`lz4_prefix`] | the beginning of a compressed column |
-//! | [`Lz4Dictionary`], [`lz4_with_dictionary`] | compression with bytes that writer and reader know |
+//! | [`Lz4Dictionary`], [`lz4_with_dictionary`], [`lz4_with_dictionary_into`] | compression with bytes that writer and reader know |
 //! | [`MemoryBudget`], [`Account`], [`Charge`] | who holds how much memory |
 //! | [`BlockCache`], [`BlockPlaces`] | decoded blocks, within a hard byte limit |
 //! | [`BlockMemory`], [`BlockBytes`] | memory for them, in huge pages |
@@ -43,7 +43,7 @@ pub use block_memory::{BlockBytes, BlockMemory, bytes_in};
 pub use budget::{Account, Charge, MemoryBudget};
 pub use filter::{Filter, FilterBuilder, FilterFault};
 pub use hash_index::{HashIndex, Probe, prefetch_bytes};
-pub use lz4_dictionary::{Lz4Dictionary, lz4_with_dictionary};
+pub use lz4_dictionary::{Lz4Dictionary, lz4_with_dictionary, lz4_with_dictionary_into};
 pub use lz4_prefix::lz4_prefix;
 pub use memtable::{Full, Memtable, MemtableEntry, MemtableOp};
 pub use merge::MergeCursor;

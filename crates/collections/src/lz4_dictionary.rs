@@ -173,14 +173,29 @@ pub fn lz4_with_dictionary(
     raw_bytes: usize,
     target: &mut Vec<u8>,
 ) -> bool {
-    let source_bytes = c_int::try_from(stored.len());
-    let is_short = dictionary.len() <= BYTES_MAX && raw_bytes <= BYTES_MAX;
-    let (Ok(source_bytes), true) = (source_bytes, is_short) else {
+    if raw_bytes > BYTES_MAX {
         target.clear();
         return false;
-    };
+    }
     // Only what grows is zeroed.
     target.resize(raw_bytes, 0);
+    let is_whole = lz4_with_dictionary_into(dictionary, stored, target);
+    if !is_whole {
+        target.clear();
+    }
+    is_whole
+}
+
+/// Replaces the content of `target` by the bytes that the LZ4 block `stored` holds with `dictionary`. False when a length is
+/// more than 64 KiB, or the block does not decompress to exactly the length of `target`, whose content is unspecified then.
+#[must_use]
+pub fn lz4_with_dictionary_into(dictionary: &[u8], stored: &[u8], target: &mut [u8]) -> bool {
+    let source_bytes = c_int::try_from(stored.len());
+    let raw_bytes = target.len();
+    let is_short = dictionary.len() <= BYTES_MAX && raw_bytes <= BYTES_MAX;
+    let (Ok(source_bytes), true) = (source_bytes, is_short) else {
+        return false;
+    };
     // SAFETY: the source pointer is valid for `source_bytes` initialised bytes, the dictionary's for its length, and the
     // target pointer for writes of `raw_bytes`; the target overlaps neither, because it is borrowed exclusively; the function
     // reads and writes within these lengths whatever the source holds.
@@ -194,11 +209,7 @@ pub fn lz4_with_dictionary(
             dictionary.len() as c_int,
         )
     };
-    let is_whole = usize::try_from(written) == Ok(raw_bytes);
-    if !is_whole {
-        target.clear();
-    }
-    is_whole
+    usize::try_from(written) == Ok(raw_bytes)
 }
 
 #[cfg(test)]

@@ -16,10 +16,12 @@ use kingtide_base::{
 use kingtide_env::File;
 use kingtide_format::block::{BlockKind, BlockPlace, DataBlockBuilder, write_section};
 use kingtide_format::klog::{
-    IndexBuilder, KLOG_VERSION, KlogFooter, encode_properties, shortest_separator,
+    IndexBuilder, KLOG_VERSION, KLOG_VERSION_CONTENT, KlogFooter, encode_properties,
+    shortest_separator,
 };
 use kingtide_format::{CodecId, OldestTombstone, TableMeta, ValueFileUse};
 
+use crate::block_dictionary::BlockPacker;
 use crate::names::{damaged, klog_path};
 use crate::output::Output;
 use kingtide_collections::{FilterBuilder, MemoryBudget};
@@ -45,6 +47,7 @@ pub struct TableBuilder {
     output: Output,
     settings: TableSettings,
     block: DataBlockBuilder,
+    packer: BlockPacker,
     index: IndexBuilder,
     /// The digest of the data blocks so far.
     content: u64,
@@ -83,8 +86,9 @@ impl TableBuilder {
             .map(FilterBuilder::new);
         Self {
             output: Output::new(file, klog_path(file_id)),
-            settings,
             block: DataBlockBuilder::new(),
+            packer: BlockPacker::without_dictionary(settings.codec),
+            settings,
             index: IndexBuilder::new(),
             content: 0,
             filter,
@@ -158,9 +162,11 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Tells the table for which family it is written, so that a manifest can be rebuilt.
+    /// Tells the table, before its first entry, for which family it is written, so that a manifest can be rebuilt. Only tables of
+    /// a family may have a dictionary.
     pub fn set_family(&mut self, id: FamilyId, name: String) {
         self.family = Some((id, name));
+        self.packer = BlockPacker::new(self.settings.codec);
     }
 
     /// Gives the table its range deletes, which the caller has cut to its keys; each has an end. They may begin before the
@@ -204,7 +210,9 @@ impl TableBuilder {
         let (blocks, codec) = (self.index.blocks(), self.settings.codec);
         let index = std::mem::take(&mut self.index).finish();
         let filter = self.filter.take().map(FilterBuilder::finish);
-        let family = self.family.as_ref().map(|(id, name)| (*id, name.as_str()));
+        let dictionary = self.packer.dictionary();
+        let family = self.family.as_ref();
+        let family = family.map(|(id, name)| (*id, name.as_str(), dictionary.as_ref()));
         let order_name = self.settings.order.name();
         let properties = encode_properties(&self.meta, order_name, &self.ranges, family);
 
@@ -226,7 +234,10 @@ impl TableBuilder {
             blocks,
             codec,
             content: self.content,
-            version: KLOG_VERSION,
+            version: match dictionary {
+                Some(_) => KLOG_VERSION,
+                None => KLOG_VERSION_CONTENT,
+            },
         };
         let (bytes, sum) = footer.encode(self.meta.file, self.output.position());
         self.output.buffer().extend_from_slice(&bytes);
@@ -270,13 +281,14 @@ impl TableBuilder {
             _ => last.to_vec(),
         };
         let written = self
-            .block
-            .finish(self.settings.codec, place, self.output.buffer());
+            .packer
+            .finish(&mut self.block, place, self.output.buffer());
         self.content = written.map_or(self.content, |sum| checksum_mix(self.content, sum));
         self.index
             .add(self.output.position() - place.offset, &separator);
         self.separator = shortened;
-        self.output.account(self.memory_bytes());
+        let packed = self.packer.memory_bytes();
+        self.output.account(self.memory_bytes() + packed);
         self.output.flush_if_full()
     }
 

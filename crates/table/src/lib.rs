@@ -14,6 +14,7 @@
 //! files, caches and the family's order. Every byte is verified before it is believed, and damage is reported with the
 //! file and the offset.
 
+mod block_dictionary;
 mod builder;
 mod cursor;
 mod fences;

@@ -14,7 +14,7 @@ use kingtide_base::{EntryKind, key_hash};
 use kingtide_base::{FileId, KeyOrder, SeqNo, StorageError, StorageResult, ValuePointer, ValueRef};
 use kingtide_env::File;
 use kingtide_format::block::{
-    BLOCK_HEADER_BYTES, BlockKind, BlockPlace, DataBlock, open_block, open_section,
+    BLOCK_HEADER_BYTES, BlockDictionary, BlockKind, BlockPlace, DataBlock, open_block, open_section,
 };
 use kingtide_format::klog::{
     FOOTER_READ_BYTES, KLOG_FOOTER_BYTES, KLOG_VERSION, KlogFooter, Properties, TailFault,
@@ -49,6 +49,8 @@ pub struct ScannedTable {
     file_id: FileId,
     /// Offset and length of every whole data block, ascending.
     blocks: Vec<(u64, u64)>,
+    /// What blocks may be compressed with, if the copy in the properties or all blocks that it is made of are whole.
+    dictionary: Option<Arc<BlockDictionary>>,
     /// What is added to every sequence number; see [`kingtide_format::TableMeta::sequence_base`].
     pub sequence_base: SeqNo,
     /// What the table says about itself, if that is whole.
@@ -116,10 +118,14 @@ impl ScannedTable {
             footer => footer.ok(),
         };
         let (footer, footer_checksum) = footer.unzip();
+        let dictionary = footer
+            .as_ref()
+            .and_then(|footer| read_dictionary(&bytes, file_id, footer));
         let mut table = Self {
             name,
             file_id,
             blocks: Vec::new(),
+            dictionary: dictionary.map(Arc::new),
             sequence_base: SeqNo::ZERO,
             properties: None,
             first_key: None,
@@ -132,6 +138,7 @@ impl ScannedTable {
             bytes: &bytes,
             footer,
             last_key: None,
+            sample: BlockDictionary::default(),
             is_behind_entries: false,
             budget: file_bytes.saturating_mul(SEARCH_FACTOR),
         }
@@ -159,12 +166,24 @@ fn read_footer(bytes: &[u8], file_id: FileId) -> Result<(KlogFooter, u64), TailF
     KlogFooter::decode(tail, file_id, bytes.len() as u64)
 }
 
+/// The copy of the dictionary in the properties, if these are whole and have one.
+fn read_dictionary(bytes: &[u8], file: FileId, footer: &KlogFooter) -> Option<BlockDictionary> {
+    let offset = footer.properties_offset;
+    let end = bytes.len().checked_sub(KLOG_FOOTER_BYTES)?;
+    let section = bytes.get(usize::try_from(offset).ok()?..end)?;
+    let place = BlockPlace { file, offset };
+    let (payload, _) = open_section(section, BlockKind::Properties, place).ok()?;
+    decode_properties(&payload, file).ok()?.dictionary
+}
+
 /// A scan under way.
 struct Scan<'a> {
     table: &'a mut ScannedTable,
     bytes: &'a [u8],
     footer: Option<KlogFooter>,
     last_key: Option<Vec<u8>>,
+    /// The dictionary so far.
+    sample: BlockDictionary,
     /// True once an index was met: data blocks lie before it.
     is_behind_entries: bool,
     /// Bytes that may still be hashed in search of a whole block.
@@ -209,7 +228,7 @@ impl Scan<'_> {
         let block_end = offset
             .checked_add(BLOCK_HEADER_BYTES)?
             .checked_add(payload_bytes as usize)?;
-        let is_plausible = (1..=4).contains(&head[16]) && head[17] <= 4 && block_end <= end;
+        let is_plausible = (1..=4).contains(&head[16]) && head[17] <= 5 && block_end <= end;
         if !is_plausible {
             return None;
         }
@@ -242,10 +261,21 @@ impl Scan<'_> {
     }
 
     fn data_block(&mut self, bytes: &[u8], place: BlockPlace) -> Option<()> {
-        let block = DataBlock::decode(bytes.to_vec(), place.file, place.offset).ok()?;
+        let mut block = DataBlock::decode(bytes.to_vec(), place.file, place.offset).ok()?;
+        if let Some(dictionary) = &self.table.dictionary {
+            block.set_dictionary(dictionary).ok()?;
+        }
         let mut values = Vec::new();
         block.decompress_values(&mut values).ok()?;
         (0..block.entries()).try_for_each(|entry| block.value(entry, &values).ok().map(|_| ()))?;
+        // It is made of the first blocks: behind damage nobody knows which these were.
+        if self.table.damages.is_empty() && self.table.dictionary.is_none() {
+            self.sample.add(&values);
+            if self.sample.is_full() {
+                let whole = std::mem::take(&mut self.sample);
+                self.table.dictionary = Some(Arc::new(whole));
+            }
+        }
         let mut first = Vec::new();
         block.copy_key(0, &mut first);
         if let Some(damage) = self.table.damages.last_mut()
@@ -328,6 +358,9 @@ impl ScannedEntries {
             let fail = |fault| damaged(&table.name, offset, fault);
             let mut block = DataBlock::decode(bytes, table.file_id, offset).map_err(fail)?;
             block.raise_sequences(table.sequence_base);
+            if let Some(dictionary) = &table.dictionary {
+                block.set_dictionary(dictionary).map_err(fail)?;
+            }
             block.decompress_values(&mut self.values).map_err(fail)?;
             self.block = Some(block);
             self.entry = 0;

@@ -5,10 +5,10 @@ use std::ops::Range;
 use kingtide_base::{FileId, Fragment, StorageError, StorageResult, Truncated};
 use kingtide_env::File;
 use kingtide_format::TableMeta;
-use kingtide_format::block::{BlockFault, BlockKind, BlockPlace, open_section};
+use kingtide_format::block::{BlockDictionary, BlockFault, BlockKind, BlockPlace, open_section};
 use kingtide_format::klog::{
-    FOOTER_READ_BYTES, KLOG_FOOTER_BYTES, KLOG_VERSION, KLOG_VERSION_FAMILY, KLOG_VERSION_PLAIN,
-    KlogFooter, TailFault, decode_properties,
+    FOOTER_READ_BYTES, KLOG_FOOTER_BYTES, KLOG_VERSION, KLOG_VERSION_CONTENT, KLOG_VERSION_FAMILY,
+    KLOG_VERSION_PLAIN, KlogFooter, Properties, TailFault, decode_properties,
 };
 
 use crate::names::damaged;
@@ -25,6 +25,7 @@ pub(crate) struct Sections {
     pub(crate) meta: TableMeta,
     /// The range deletes, not yet checked against the order.
     pub(crate) ranges: Vec<Fragment>,
+    pub(crate) dictionary: Option<BlockDictionary>,
 }
 
 /// What a table says about itself, for rebuilding a manifest: the name of its order, and the meta with which
@@ -97,10 +98,10 @@ impl Sections {
         let malformed = || StorageError::malformed(name, footer.properties_offset, "properties");
         let properties =
             decode_properties(&properties, file_id).map_err(|Truncated| malformed())?;
-        let mut meta = properties.meta;
-        if !fits_version(meta.range_deletes > 0, properties.family.is_some(), &footer) {
+        if !fits_version(&properties, footer.version) {
             return Err(malformed());
         }
+        let mut meta = properties.meta;
         meta.file_bytes = file_bytes;
         meta.footer_checksum = footer_checksum;
         Ok(Self {
@@ -110,15 +111,18 @@ impl Sections {
             order_name: properties.order_name,
             meta,
             ranges: properties.ranges,
+            dictionary: properties.dictionary,
         })
     }
 }
 
-/// True when a table of the footer's version may tell of range deletes and a family as it does.
-fn fits_version(has_ranges: bool, has_family: bool, footer: &KlogFooter) -> bool {
-    let has_any = has_ranges || has_family;
-    (!has_any || footer.version > KLOG_VERSION_PLAIN)
-        && (!has_family || footer.version >= KLOG_VERSION_FAMILY)
+/// True when a table of this version may say of itself what it does.
+fn fits_version(properties: &Properties, version: u32) -> bool {
+    let has_family = properties.family.is_some();
+    let has_any = properties.meta.range_deletes > 0 || has_family;
+    (!has_any || version > KLOG_VERSION_PLAIN)
+        && (!has_family || version >= KLOG_VERSION_FAMILY)
+        && properties.dictionary.is_some() == (version > KLOG_VERSION_CONTENT)
 }
 
 /// The payload of a section that must have the checksum which the footer records for it.

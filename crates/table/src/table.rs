@@ -10,7 +10,7 @@ use kingtide_base::{Fragments, KeyOrder, SeqNo, StorageError, StorageResult, Tru
 use kingtide_collections::{Admission, BlockCache, BlockPlaces, Charge, Filter, prefetch_bytes};
 use kingtide_env::File;
 use kingtide_format::TableMeta;
-use kingtide_format::block::{BlockFault, DataBlock};
+use kingtide_format::block::{BlockDictionary, BlockFault, DataBlock};
 use kingtide_format::klog::{KLOG_FOOTER_BYTES, KlogFooter};
 
 use crate::cursor::{CursorUse, TableCursor};
@@ -31,6 +31,8 @@ pub struct Table {
     /// Where the cache notes its blocks.
     places: Arc<BlockPlaces<DataBlock>>,
     pub(crate) footer: KlogFooter,
+    /// What blocks are compressed with.
+    pub(crate) dictionary: Option<Arc<BlockDictionary>>,
     /// What the table keeps in memory, once a cache keeps it.
     pub(crate) charge: Option<Charge>,
 }
@@ -101,12 +103,10 @@ impl Table {
             );
             return Err(damaged(&name, index_offset, fault));
         }
-        let filter = match sections.filter {
-            Some(bytes) => Some(Filter::new(bytes).map_err(|_| {
-                StorageError::malformed(&*name, sections.footer.filter_offset, "filter")
-            })?),
-            None => None,
-        };
+        let filter_offset = sections.footer.filter_offset;
+        let filter = sections.filter.map(Filter::new).transpose();
+        let filter =
+            filter.map_err(|_| StorageError::malformed(&*name, filter_offset, "filter"))?;
         Ok(Self {
             file,
             name,
@@ -117,6 +117,7 @@ impl Table {
             filter,
             ranges: Arc::new(ranges),
             footer: sections.footer,
+            dictionary: sections.dictionary.map(Arc::new),
             charge: None,
         })
     }
@@ -217,7 +218,9 @@ impl Table {
         let filter = self.filter.as_ref().map_or(0, Filter::memory_bytes);
         let keys = self.meta.smallest.len() + self.meta.largest.len();
         let blocks = self.fences.memory_bytes() + self.places.memory_bytes();
-        size_of::<Self>() + blocks + self.ranges.memory_bytes() + filter + keys
+        let dictionary = self.dictionary.as_ref();
+        let dictionary = dictionary.map_or(0, |dictionary| dictionary.memory_bytes());
+        size_of::<Self>() + blocks + self.ranges.memory_bytes() + filter + keys + dictionary
     }
 
     /// What the manifest records about the table.
@@ -298,9 +301,12 @@ impl Table {
     /// Data block `index` from its bytes.
     pub(crate) fn decode_block(&self, index: usize, bytes: Vec<u8>) -> StorageResult<DataBlock> {
         let offset = self.fences.extent(index).start;
-        let mut block = DataBlock::decode(bytes, self.meta.file, offset)
-            .map_err(|fault| self.damaged_block(index, fault))?;
+        let fault = |fault| self.damaged_block(index, fault);
+        let mut block = DataBlock::decode(bytes, self.meta.file, offset).map_err(fault)?;
         block.raise_sequences(self.meta.sequence_base);
+        if let Some(dictionary) = &self.dictionary {
+            block.set_dictionary(dictionary).map_err(fault)?;
+        }
         Ok(block)
     }
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use kingtide_base::{
     FileId, Fragments, SeqNo, StorageError, StorageResult, ValueRef, checksum_mix,
 };
-use kingtide_format::block::{BlockFault, DataBlock};
-use kingtide_format::klog::KLOG_VERSION;
+use kingtide_format::block::{BlockDictionary, BlockFault, DataBlock};
+use kingtide_format::klog::KLOG_VERSION_CONTENT;
 use kingtide_format::{OldestTombstone, TableMeta, ValueFileUse};
 
 use crate::builder::{note_tombstone, widen_by_ranges};
@@ -22,6 +22,8 @@ struct Walk {
     previous: Option<(Vec<u8>, SeqNo)>,
     key: Vec<u8>,
     values: Vec<u8>,
+    /// That of the blocks so far.
+    dictionary: BlockDictionary,
 }
 
 impl Table {
@@ -50,6 +52,7 @@ impl Table {
             previous: None,
             key: Vec::new(),
             values: Vec::new(),
+            dictionary: BlockDictionary::default(),
         };
         let mut separator = Vec::new();
         let mut content = 0;
@@ -71,10 +74,19 @@ impl Table {
         sections.meta.raise_sequences(self.meta.sequence_base);
         // The file does not know since when; what was recorded of the numbers is the smallest or less.
         let recorded = self.meta.oldest_tombstone;
+        let made = std::mem::take(&mut walk.dictionary);
         let mut walked = walk.finish(self);
         let is_recorded = recorded.sequence <= walked.oldest_tombstone.sequence;
         walked.oldest_tombstone = recorded;
         sections.meta.oldest_tombstone = recorded;
+        let dictionary = self.dictionary.as_deref();
+        if dictionary.is_some_and(|copy| *copy != made)
+            || sections.dictionary.as_ref() != dictionary
+        {
+            let what = "dictionary is not what the first blocks make";
+            let place = sections.footer.properties_offset;
+            return Err(StorageError::malformed(&*self.name, place, what));
+        }
         let ranges = Fragments::from_list(&self.order, sections.ranges);
         let is_same = ranges.is_some_and(|ranges| ranges == *self.ranges);
         if !is_same || !is_recorded || walked != sections.meta || sections.footer != self.footer {
@@ -92,7 +104,7 @@ impl Table {
     /// the same name of another database.
     pub(crate) fn check_content(&self, content: u64) -> StorageResult<()> {
         let expected = self.footer.content;
-        if self.footer.version < KLOG_VERSION || content == expected {
+        if self.footer.version < KLOG_VERSION_CONTENT || content == expected {
             return Ok(());
         }
         let what = "data blocks are not the ones in the footer";
@@ -110,6 +122,12 @@ impl Walk {
         has_separator: bool,
     ) -> Result<(), BlockFault> {
         block.decompress_values(&mut self.values)?;
+        if block.uses_dictionary() && !self.dictionary.is_full() {
+            return Err(BlockFault::malformed(
+                "a dictionary made of a block that uses it",
+            ));
+        }
+        self.dictionary.add(&self.values);
         for index in 0..block.entries() {
             block.copy_key(index, &mut self.key);
             if index == 0 && has_separator && table.order.compare(separator, &self.key).is_gt() {

@@ -1,6 +1,6 @@
 //! Every byte of every file, damaged.
 //!
-//! A small database with tables, value files (one with a dictionary), a manifest and a log is built in the world in memory
+//! A small database with tables and value files (some with a dictionary), a manifest and a log is built in the world in memory
 //! and killed. Then, for each byte of each file, a copy of that world gets this byte inverted, and another copy one of its
 //! bits. The database is opened and everything is read, by key and by iterators in both directions. Each answer must be
 //! right, or an error that says that bytes are damaged; never wrong, never missing without an error, never a panic.
@@ -25,7 +25,7 @@ use kingtide::{
 };
 use kingtide_base::FileId;
 use kingtide_env::{CrashImage, MemoryEnv};
-use kingtide_format::vlog::dump_vlog;
+use kingtide_format::{klog::dump_klog, vlog::dump_vlog};
 
 use crate::{
     random::Random,
@@ -93,20 +93,46 @@ pub struct Place {
     pub offset: u64,
 }
 
-/// Puts values that resemble each other, so many that their value file gets a dictionary.
+/// Puts values that resemble each other, so many that their value file, or their table, gets a dictionary.
 fn put_phrases(db: &Db, families: &mut State) -> Checked {
-    const FAMILY: &str = "packed";
-    let family = db.family(FAMILY)?;
     let mut transaction = db.begin()?;
-    for number in 0..48 {
-        let key = format!("a phrase {number:02}").into_bytes();
-        let value = "A phrase, over and over. ".repeat(16) + &number.to_string();
-        transaction.put(&family, &key, value.as_bytes())?;
-        let content = families.entry(FAMILY).or_default();
-        content.insert(key, value.into_bytes());
+    let phrase = "A phrase, over and over. ";
+    let long_phrase = "A phrase that has more of its own than it repeats: it is compressed better with others beside it. ";
+    for (name, phrase, repeats) in [("packed", phrase, 16), ("phrases", long_phrase, 30)] {
+        let family = db.family(name)?;
+        for number in 0..48 {
+            let key = format!("a phrase {number:02}").into_bytes();
+            let value = phrase.repeat(repeats) + &number.to_string();
+            transaction.put(&family, &key, value.as_bytes())?;
+            let content = families.entry(name).or_default();
+            content.insert(key, value.into_bytes());
+        }
     }
     transaction.commit()?;
     Ok(())
+}
+
+/// Families of different compression, one with all its values in tables; they are empty.
+fn create_families(db: &Db) -> Checked<State> {
+    let mut families = State::new();
+    let (none, lz4) = (Compression::None, Compression::Lz4);
+    let kinds = [
+        ("plain", none, 128),
+        ("packed", lz4, 128),
+        ("phrases", lz4, 0),
+    ];
+    for (name, compression, value_threshold_bytes) in kinds {
+        let options = FamilyOptions {
+            value_threshold_bytes,
+            compression,
+            disk_free_bytes_min: 0,
+            sync: SyncMode::Full,
+            ..FamilyOptions::default()
+        };
+        db.create_family(name, options)?;
+        families.insert(name, Content::new());
+    }
+    Ok(families)
 }
 
 impl Specimen {
@@ -122,19 +148,8 @@ impl Specimen {
     fn build_with(seed: u64) -> Checked<Self> {
         let env = MemoryEnv::new(seed);
         let db = Db::open(world::DATABASE, world::options(&env))?;
-        let mut families = State::new();
+        let mut families = create_families(&db)?;
         let mut random = Random::new(seed + 6);
-        for (name, compression) in [("plain", Compression::None), ("packed", Compression::Lz4)] {
-            let options = FamilyOptions {
-                value_threshold_bytes: 128,
-                compression,
-                disk_free_bytes_min: 0,
-                sync: SyncMode::Full,
-                ..FamilyOptions::default()
-            };
-            db.create_family(name, options)?;
-            families.insert(name, Content::new());
-        }
         let mut states = Vec::new();
         let mut earlier = vec![env.kill()];
         // Two flushes with values in and out of the table, then commits that stay in the log.
@@ -160,6 +175,7 @@ impl Specimen {
             if round < 2 {
                 db.flush(&db.family("plain")?)?;
                 db.flush(&db.family("packed")?)?;
+                db.flush(&db.family("phrases")?)?;
                 earlier.push(env.kill());
             }
         }
@@ -196,20 +212,23 @@ impl Specimen {
         ensure(matches!(outcome, Outcome::Harmless), || {
             "the undamaged database does not show its content".to_owned()
         })?;
-        ensure(self.has_dictionary(), || {
+        ensure(self.shows(dump_vlog, "with the dictionary"), || {
             "no value file has a dictionary".to_owned()
+        })?;
+        ensure(self.shows(dump_klog, "dictionary blocks"), || {
+            "no table has a dictionary".to_owned()
         })
     }
 
-    /// True when a value file has a dictionary, and values that use it.
-    fn has_dictionary(&self) -> bool {
+    /// True when what `dump` makes of a file contains `text`.
+    fn shows(&self, dump: fn(&[u8], FileId) -> String, text: &str) -> bool {
         self.env.paths().iter().any(|path| {
             let number = path
                 .file_stem()
                 .and_then(|name| name.to_str()?.parse().ok());
             let bytes = self.env.read_file(path).unwrap_or_default();
-            let shown = number.map(|number| dump_vlog(&bytes, FileId(number)));
-            shown.is_some_and(|shown| shown.contains("with the dictionary"))
+            let shown = number.map(|number| dump(&bytes, FileId(number)));
+            shown.is_some_and(|shown| shown.contains(text))
         })
     }
 

@@ -1,10 +1,15 @@
 //! Builds data blocks: collects entries in columns, then writes them in the narrowest shape that holds them.
 
 use kingtide_base::{EntryRef, ValueRef, write_varint};
+use kingtide_collections::Lz4Dictionary;
 
 use super::columns::ENTRIES_MAX;
 use super::data::SEPARATED_BIT;
-use super::{BlockKind, BlockPlace, begin_block, compress_if_smaller, encode_pointer, end_block};
+use super::dictionary::WITH_DICTIONARY;
+use super::header::seal_block;
+use super::{
+    BlockDictionary, BlockKind, BlockPlace, begin_block, compress_if_smaller, encode_pointer,
+};
 use crate::CodecId;
 
 /// What an entry counts for beyond its key and value when blocks are cut, in bytes.
@@ -126,6 +131,18 @@ fn push_cells(target: &mut Vec<u8>, width: u8, cells: impl Iterator<Item = u64>)
     }
 }
 
+/// Appends a value column compressed with `words`; false when that does not save an eighth.
+fn pack_with(
+    (words, blocks): (&mut Lz4Dictionary, u8),
+    values: &[u8],
+    target: &mut Vec<u8>,
+) -> bool {
+    let start = target.len();
+    target.push(blocks);
+    let is_packed = words.compress(values, target);
+    is_packed && target.len() - start <= values.len() - values.len() / 8
+}
+
 impl DataBlockBuilder {
     /// An empty builder.
     #[must_use]
@@ -244,16 +261,72 @@ impl DataBlockBuilder {
         place: BlockPlace,
         target: &mut Vec<u8>,
     ) -> Option<u64> {
+        let pack =
+            |values: &[u8], target: &mut Vec<u8>| compress_if_smaller(codec, values, target) as u8;
+        self.finish_by(pack, place, target)
+    }
+
+    /// As [`DataBlockBuilder::finish`], with `words`, the [`BlockDictionary`] of so many blocks, where that saves an eighth of
+    /// the value column; without it elsewhere.
+    pub fn finish_with(
+        &mut self,
+        (words, blocks): (&mut Lz4Dictionary, u8),
+        codec: CodecId,
+        place: BlockPlace,
+        target: &mut Vec<u8>,
+    ) -> Option<u64> {
+        let pack = |values: &[u8], target: &mut Vec<u8>| {
+            let start = target.len();
+            if pack_with((words, blocks), values, target) {
+                return WITH_DICTIONARY;
+            }
+            target.truncate(start);
+            compress_if_smaller(codec, values, target) as u8
+        };
+        self.finish_by(pack, place, target)
+    }
+
+    /// Appends the block, whose value column `pack` appends; that answers the number of the codec.
+    fn finish_by(
+        &mut self,
+        pack: impl FnOnce(&[u8], &mut Vec<u8>) -> u8,
+        place: BlockPlace,
+        target: &mut Vec<u8>,
+    ) -> Option<u64> {
         if self.is_empty() {
             return None;
         }
         let start = begin_block(target);
         self.write_columns(target);
-        let used = compress_if_smaller(codec, &self.values, target);
+        let used = pack(&self.values, target);
         let raw_bytes = self.values.len() as u32;
-        let sum = end_block(target, start, BlockKind::Data, (used, raw_bytes), place);
+        let sum = seal_block(target, start, BlockKind::Data, (used, raw_bytes), place);
         self.clear();
         Some(sum)
+    }
+
+    /// Adds the value column so far to `dictionary`.
+    pub fn add_to(&self, dictionary: &mut BlockDictionary) {
+        dictionary.add(&self.values);
+    }
+
+    /// How many bytes less the value column so far would take with `words` than with `codec` alone. What `scratch` holds is
+    /// lost.
+    #[must_use]
+    pub fn saved_with(
+        &self,
+        words: &mut Lz4Dictionary,
+        codec: CodecId,
+        scratch: &mut Vec<u8>,
+    ) -> usize {
+        scratch.clear();
+        if !pack_with((words, 1), &self.values, scratch) {
+            return 0;
+        }
+        let with = scratch.len();
+        scratch.clear();
+        compress_if_smaller(codec, &self.values, scratch);
+        scratch.len().saturating_sub(with)
     }
 
     fn write_columns(&self, target: &mut Vec<u8>) {

@@ -10,6 +10,7 @@
 use std::cell::RefCell;
 
 use kingtide_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use kingtide_collections::{lz4_with_dictionary, lz4_with_dictionary_into};
 
 use super::BlockFault;
 use crate::CodecId;
@@ -27,6 +28,9 @@ const LZ4_EXPANSION_MAX: usize = 255;
 const SNAPPY_EXPANSION_MAX: usize = 22;
 /// A Zstandard block of four bytes yields at most 128 KiB.
 const ZSTD_EXPANSION_MAX: usize = 32 << 10;
+
+const DICTIONARY_FAULT: BlockFault =
+    BlockFault::malformed("compressed bytes do not give the recorded length");
 
 const _: () = assert!(RAW_BYTES_MAX < i32::MAX as usize);
 
@@ -153,6 +157,37 @@ pub(super) fn decompress_exactly(
             raw_bytes as u64,
             written.unwrap_or(0) as u64,
         )),
+    }
+}
+
+/// As [`decompress`], of an LZ4 block that is compressed with the dictionary `words`; at most 64 KiB.
+///
+/// # Errors
+/// As [`decompress`].
+pub(super) fn decompress_with(
+    words: &[u8],
+    stored: &[u8],
+    raw_bytes: usize,
+    target: &mut Vec<u8>,
+) -> Result<(), BlockFault> {
+    match lz4_with_dictionary(words, stored, raw_bytes, target) {
+        true => Ok(()),
+        false => Err(DICTIONARY_FAULT),
+    }
+}
+
+/// As [`decompress_exactly`], of an LZ4 block that is compressed with the dictionary `words`.
+///
+/// # Errors
+/// As [`decompress_exactly`].
+pub(super) fn decompress_exactly_with(
+    words: &[u8],
+    stored: &[u8],
+    target: &mut [u8],
+) -> Result<(), BlockFault> {
+    match lz4_with_dictionary_into(words, stored, target) {
+        true => Ok(()),
+        false => Err(DICTIONARY_FAULT),
     }
 }
 

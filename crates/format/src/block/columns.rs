@@ -22,6 +22,8 @@ pub(super) struct Columns {
     /// The kind byte of all entries, or 0 when there is a column.
     pub(super) kind: u8,
     pub(super) codec: CodecId,
+    /// How many blocks the dictionary is made of that the value column is compressed with; 0 when it is without.
+    pub(super) dictionary_blocks: u8,
     pub(super) sequence_min: u64,
     pub(super) prefix: u32,
     pub(super) suffix: u32,
@@ -69,7 +71,7 @@ impl Columns {
     /// Reads the head of the payload of the block `bytes` and lays the columns out, each inside the block.
     pub(super) fn decode(
         bytes: &[u8],
-        codec: CodecId,
+        (codec, uses_dictionary): (CodecId, bool),
         values_raw_bytes: u32,
     ) -> Result<Self, BlockFault> {
         let payload = bytes
@@ -97,6 +99,13 @@ impl Columns {
         columns.sequences = cutter.cut(entries, columns.sequence_width.into())?;
         columns.expiries = cutter.cut(entries, columns.expiry_width.into())?;
         columns.value_ends = cutter.cut(entries, columns.value_ends_width.into())?;
+        if uses_dictionary {
+            let blocks = cutter.cut(1, 1)?;
+            columns.dictionary_blocks = bytes[blocks as usize];
+            if columns.dictionary_blocks == 0 {
+                return Err(BlockFault::malformed("dictionary of no block"));
+            }
+        }
         columns.values = cutter.cut(0, 1)?;
         let stored = cutter.end - cutter.position;
         let raw_bytes = values_raw_bytes as usize;
@@ -158,6 +167,7 @@ impl Columns {
             value_ends_width,
             kind,
             codec,
+            dictionary_blocks: 0,
             sequence_min,
             prefix,
             suffix,

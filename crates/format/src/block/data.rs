@@ -16,7 +16,9 @@
 //!
 //! A key is prefix + middle + suffix. The suffix is stripped only where all keys have one width. A kind byte is the
 //! number of the kind, plus 0x80 when the value is a pointer into the value log. Sequence numbers are differences to
-//! the minimum. The value column is compressed by itself, and its end is the end of the block.
+//! the minimum. The value column is compressed by itself, and its end is the end of the block. One that is compressed with
+//! the [dictionary](BlockDictionary) of its table begins with a byte more; before such values can be had, the block must be
+//! given that dictionary.
 //!
 //! [`DataBlock::decode`] verifies the checksum first and then, once, everything that later accesses rely on: that the
 //! columns fill the payload exactly, that ends ascend and close with the length of their column, that kinds are known
@@ -29,6 +31,7 @@ use kingtide_base::{Batch, EntryKind, FileId, SeqNo, ValueRef};
 use kingtide_collections::{BlockBytes, BlockMemory, bytes_in};
 
 use super::columns::Columns;
+use super::dictionary::BlockDictionary;
 use super::lz4_range::lz4_range;
 use super::pointer::decode_pointer;
 use super::{BlockFault, BlockKind, BlockPlace, codec, open_block};
@@ -41,6 +44,8 @@ pub(super) const SEPARATED_BIT: u8 = 0x80;
 pub struct DataBlock {
     bytes: BlockBytes,
     columns: Columns,
+    /// What the value column is compressed with, if it is with one and that was given.
+    dictionary: Option<Arc<BlockDictionary>>,
 }
 
 impl DataBlock {
@@ -50,10 +55,12 @@ impl DataBlock {
     /// A fault that says which check failed.
     pub fn decode(bytes: Vec<u8>, file: FileId, offset: u64) -> Result<Self, BlockFault> {
         let header = open_block(&bytes, BlockKind::Data, BlockPlace { file, offset })?;
-        let columns = Columns::decode(&bytes, header.codec, header.raw_bytes)?;
+        let codec = (header.codec, header.uses_dictionary);
+        let columns = Columns::decode(&bytes, codec, header.raw_bytes)?;
         let block = Self {
             bytes: bytes.into(),
             columns,
+            dictionary: None,
         };
         block.check_cells()?;
         Ok(block)
@@ -118,6 +125,36 @@ impl DataBlock {
             Ok(())
         } else {
             Err(BlockFault::mismatch(what, u64::from(last), previous))
+        }
+    }
+
+    /// True when the value column is compressed with the dictionary of the table.
+    #[inline]
+    #[must_use]
+    pub fn uses_dictionary(&self) -> bool {
+        self.columns.dictionary_blocks > 0
+    }
+
+    /// Gives the block the dictionary of its table, if it uses one.
+    ///
+    /// # Errors
+    /// When it uses one of another number of blocks.
+    pub fn set_dictionary(&mut self, dictionary: &Arc<BlockDictionary>) -> Result<(), BlockFault> {
+        if self.uses_dictionary() {
+            dictionary.check(self.columns.dictionary_blocks)?;
+            self.dictionary = Some(Arc::clone(dictionary));
+        }
+        Ok(())
+    }
+
+    /// The bytes that the value column is compressed with; `None` for one without a dictionary.
+    fn words(&self) -> Result<Option<&[u8]>, BlockFault> {
+        match &self.dictionary {
+            Some(dictionary) => Ok(Some(dictionary.bytes())),
+            None if self.uses_dictionary() => {
+                Err(BlockFault::malformed("dictionary of the table is missing"))
+            }
+            None => Ok(None),
         }
     }
 
@@ -326,11 +363,15 @@ impl DataBlock {
         &self.bytes[..self.columns.values as usize]
     }
 
-    /// The value column as it is stored, where it is an LZ4 block.
+    /// The value column as it is stored, where it is an LZ4 block without a dictionary.
     #[must_use]
     pub fn lz4_values(&self) -> Option<&[u8]> {
+        let is_plain = !self.uses_dictionary() && self.is_lz4();
+        is_plain.then(|| &self.bytes[self.columns.values as usize..])
+    }
+
+    fn is_lz4(&self) -> bool {
         matches!(self.columns.codec, CodecId::Lz4 | CodecId::Lz4Fast)
-            .then(|| &self.bytes[self.columns.values as usize..])
     }
 
     /// Appends bytes `range` of the raw value column without decompressing what lies before them, where the codec is LZ4
@@ -338,10 +379,12 @@ impl DataBlock {
     /// wrong.
     #[must_use]
     pub fn copy_lz4_range(&self, range: Range<usize>, target: &mut Vec<u8>) -> bool {
+        let (true, Ok(words)) = (self.is_lz4(), self.words()) else {
+            return false;
+        };
+        let stored = &self.bytes[self.columns.values as usize..];
         range.end <= self.values_raw_bytes()
-            && self
-                .lz4_values()
-                .is_some_and(|stored| lz4_range(stored, range, target))
+            && lz4_range((stored, words.unwrap_or_default()), range, target)
     }
 
     /// The length of the raw value column in bytes.
@@ -355,12 +398,12 @@ impl DataBlock {
     /// # Errors
     /// When the column does not decompress to its recorded length.
     pub fn decompress_values(&self, target: &mut Vec<u8>) -> Result<(), BlockFault> {
-        codec::decompress(
-            self.columns.codec,
-            &self.bytes[self.columns.values as usize..],
-            self.columns.values_raw_bytes as usize,
-            target,
-        )
+        let stored = &self.bytes[self.columns.values as usize..];
+        let raw_bytes = self.columns.values_raw_bytes as usize;
+        match self.words()? {
+            Some(words) => codec::decompress_with(words, stored, raw_bytes, target),
+            None => codec::decompress(self.columns.codec, stored, raw_bytes, target),
+        }
     }
 
     /// The block with its value column raw, in `memory` if there is room, else in memory from the allocator: larger, and its
@@ -373,12 +416,21 @@ impl DataBlock {
         let mut bytes = bytes_in(memory, head.len() + self.values_raw_bytes());
         let (before, values) = bytes.as_mut_slice().split_at_mut(head.len());
         before.copy_from_slice(head);
-        codec::decompress_exactly(self.columns.codec, &self.bytes[head.len()..], values)?;
+        let stored = &self.bytes[head.len()..];
+        match self.words()? {
+            Some(words) => codec::decompress_exactly_with(words, stored, values)?,
+            None => codec::decompress_exactly(self.columns.codec, stored, values)?,
+        }
         let columns = Columns {
             codec: CodecId::None,
+            dictionary_blocks: 0,
             ..self.columns
         };
-        Ok(Self { bytes, columns })
+        Ok(Self {
+            bytes,
+            columns,
+            dictionary: None,
+        })
     }
 
     /// The bytes of memory that [`DataBlock::with_raw_values`] would take, to within some bytes of the memory's own.
@@ -394,14 +446,11 @@ impl DataBlock {
             return self;
         };
         bytes.as_mut_slice().copy_from_slice(&self.bytes);
-        Self {
-            bytes,
-            columns: self.columns,
-        }
+        Self { bytes, ..self }
     }
 
     /// The columns in the order in which they lie, by name and extent within the block; for dumps.
-    pub(crate) fn columns(&self) -> [(&'static str, Range<usize>); 9] {
+    pub(crate) fn columns(&self) -> [(&'static str, Range<usize>); 10] {
         let columns = &self.columns;
         let starts = [
             columns.prefix,
@@ -412,6 +461,7 @@ impl DataBlock {
             columns.sequences,
             columns.expiries,
             columns.value_ends,
+            columns.values - u32::from(self.uses_dictionary()),
             columns.values,
             self.bytes.len() as u32,
         ];
@@ -424,6 +474,7 @@ impl DataBlock {
             "sequences",
             "expiries",
             "value ends",
+            "dictionary blocks",
             "values",
         ];
         std::array::from_fn(|i| (names[i], starts[i] as usize..starts[i + 1] as usize))

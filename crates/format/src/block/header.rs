@@ -13,6 +13,7 @@
 
 use kingtide_base::{FileId, checksum, checksum_mix};
 
+use super::dictionary::WITH_DICTIONARY;
 use super::{BlockFault, codec};
 use crate::CodecId;
 
@@ -71,6 +72,8 @@ pub struct BlockHeader {
     pub kind: BlockKind,
     /// How its compressed part is compressed.
     pub codec: CodecId,
+    /// Whether it is compressed with the dictionary of its table.
+    pub uses_dictionary: bool,
     /// The length of the compressed part when decompressed, in bytes.
     pub raw_bytes: u32,
 }
@@ -90,13 +93,25 @@ pub fn end_block(
     compressed: (CodecId, u32),
     place: BlockPlace,
 ) -> u64 {
+    let (codec, raw_bytes) = compressed;
+    seal_block(target, start, kind, (codec as u8, raw_bytes), place)
+}
+
+/// As [`end_block`], with the number of a codec.
+pub(super) fn seal_block(
+    target: &mut [u8],
+    start: usize,
+    kind: BlockKind,
+    (codec, raw_bytes): (u8, u32),
+    place: BlockPlace,
+) -> u64 {
     let block = &mut target[start..];
     let payload_bytes = u32::try_from(block.len() - BLOCK_HEADER_BYTES)
         .expect("blocks are cut below 4 GiB, and limits of keys and values keep one entry below");
     block[8..12].copy_from_slice(&payload_bytes.to_le_bytes());
-    block[12..16].copy_from_slice(&compressed.1.to_le_bytes());
+    block[12..16].copy_from_slice(&raw_bytes.to_le_bytes());
     block[16] = kind as u8;
-    block[17] = compressed.0 as u8;
+    block[17] = codec;
     let sum = checksum(&block[8..], place.seed());
     block[..8].copy_from_slice(&sum.to_le_bytes());
     sum
@@ -154,10 +169,17 @@ pub fn open_block(
             u64::from(kind_byte),
         ));
     }
+    // Value columns alone know dictionaries.
+    let uses_dictionary = kind == BlockKind::Data && codec_byte == WITH_DICTIONARY;
+    let codec = match uses_dictionary {
+        true => Some(CodecId::Lz4),
+        false => CodecId::from_byte(codec_byte),
+    };
     Ok(BlockHeader {
         checksum: expected,
         kind,
-        codec: CodecId::from_byte(codec_byte).ok_or(BlockFault::malformed("unknown codec"))?,
+        codec: codec.ok_or(BlockFault::malformed("unknown codec"))?,
+        uses_dictionary,
         raw_bytes: u32::from_le_bytes([r0, r1, r2, r3]),
     })
 }

@@ -5,7 +5,7 @@
 //! which copies nothing, and then resolves the part itself: literals are copied, and a match is followed back, from match
 //! to match, until it ends in literals or in what was resolved already. Because `out[x + i] = out[x + i - offset]` holds
 //! for every byte of a match, a run of bytes is followed back as one for as long as it stays within each match that it
-//! meets, and a match that overlaps itself is left in one step.
+//! meets, and a match that overlaps itself is left in one step. What lies before the first byte is the end of the dictionary.
 //!
 //! Invariant: what it answers is what a whole decompression has in that place, or nothing.
 //!
@@ -52,14 +52,19 @@ thread_local! {
     static SEQUENCES: RefCell<Vec<Sequence>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Appends bytes `range` of what the LZ4 block `stored` decompresses to. False when they are not there, the block is
-/// malformed, or decompressing is the better way; `target` is as before then.
+/// Appends bytes `range` of what the LZ4 block `stored` decompresses to with the dictionary `words`, which is empty for a
+/// block without one. False when they are not there, the block is malformed, or decompressing is the better way; `target` is
+/// as before then.
 #[must_use]
-pub(super) fn lz4_range(stored: &[u8], range: Range<usize>, target: &mut Vec<u8>) -> bool {
+pub(super) fn lz4_range(
+    (stored, words): (&[u8], &[u8]),
+    range: Range<usize>,
+    target: &mut Vec<u8>,
+) -> bool {
     let start = target.len();
     let is_whole = SEQUENCES.with_borrow_mut(|sequences| {
         note_sequences(stored, range.end, sequences)
-            .and_then(|()| resolve(stored, range, sequences, target))
+            .and_then(|()| resolve((stored, words), range, sequences, target))
             .is_some()
     });
     if !is_whole {
@@ -138,7 +143,7 @@ fn note_sequences(stored: &[u8], end: usize, sequences: &mut Vec<Sequence>) -> O
 
 /// Appends the bytes of `range`, which the sequences reach to the end of.
 fn resolve(
-    stored: &[u8],
+    (stored, words): (&[u8], &[u8]),
     range: Range<usize>,
     sequences: &[Sequence],
     target: &mut Vec<u8>,
@@ -171,7 +176,16 @@ fn resolve(
             }
             // As far back as it takes to leave a match that overlaps itself.
             let offset = sequence.offset as usize;
-            from = from.checked_sub(((from - matched) / offset + 1) * offset)?;
+            let back = ((from - matched) / offset + 1) * offset;
+            if back > from {
+                // Before the first byte lies the dictionary.
+                let before = back - from;
+                count = count.min(before);
+                let begin = words.len().checked_sub(before)?;
+                target.extend_from_slice(words.get(begin..begin + count)?);
+                break;
+            }
+            from -= back;
             if from >= range.start {
                 repeat(target, origin + (from - range.start), count);
                 break;

@@ -5,6 +5,7 @@ mod build;
 mod codec;
 mod columns;
 mod data;
+mod dictionary;
 mod fault;
 mod header;
 mod lz4_range;
@@ -15,6 +16,7 @@ pub(crate) use annotate::{Annotated, readable};
 pub use build::DataBlockBuilder;
 pub use codec::{RAW_BYTES_MAX, compress, compress_if_smaller, compress_within, decompress};
 pub use data::DataBlock;
+pub use dictionary::BlockDictionary;
 pub use fault::BlockFault;
 pub use header::{
     BLOCK_HEADER_BYTES, BlockHeader, BlockKind, BlockPlace, begin_block, end_block, open_block,

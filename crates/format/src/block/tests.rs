@@ -1,6 +1,9 @@
 //! Blocks and codecs against arbitrary input. What intact blocks hold is tested with whole tables.
 
+use std::sync::Arc;
+
 use kingtide_base::{EntryKind, EntryRef, FileId, KeyOrder, SeqNo, ValuePointer, ValueRef};
+use kingtide_collections::Lz4Dictionary;
 
 use super::*;
 use crate::CodecId;
@@ -327,4 +330,143 @@ fn values_that_do_not_decompress_do_not_become_raw() {
     bytes[..8].copy_from_slice(&sum.to_le_bytes());
     let block = DataBlock::decode(bytes, PLACE.file, PLACE.offset).expect("its checksum is right");
     assert!(block.with_raw_values(None).is_err());
+}
+
+/// Adds twenty entries whose values resemble those of all other numbers, and not each other.
+fn add_phrases(builder: &mut DataBlockBuilder, number: u32) {
+    for entry in 0..20_u32 {
+        let noise =
+            (entry * 1000..).map(|at| at.wrapping_mul(0x9e37_79b9).rotate_left(9).to_le_bytes());
+        let mut value: Vec<u8> = noise.take(20).flatten().collect();
+        value.extend_from_slice(&number.to_le_bytes());
+        builder.add(&EntryRef {
+            key: format!("{number:06} {entry:03}").as_bytes(),
+            sequence: SeqNo(7),
+            kind: EntryKind::Put,
+            expires_at: 0,
+            value: ValueRef::Inline(&value),
+        });
+    }
+}
+
+/// The whole dictionary of a table of such entries.
+fn dictionary_of_phrases() -> BlockDictionary {
+    let mut dictionary = BlockDictionary::default();
+    let mut builder = DataBlockBuilder::new();
+    while !dictionary.is_full() {
+        add_phrases(&mut builder, dictionary.blocks().into());
+        builder.add_to(&mut dictionary);
+        builder.finish(CodecId::Lz4, PLACE, &mut Vec::new());
+    }
+    dictionary
+}
+
+fn phrases_with(dictionary: &BlockDictionary) -> Vec<u8> {
+    let mut builder = DataBlockBuilder::new();
+    add_phrases(&mut builder, 4711);
+    let mut words = Lz4Dictionary::new(dictionary.bytes().to_vec());
+    let saved = builder.saved_with(&mut words, CodecId::Lz4, &mut Vec::new());
+    assert!(saved > 1000, "{saved}");
+    let mut bytes = Vec::new();
+    let packed = (&mut words, dictionary.blocks());
+    builder.finish_with(packed, CodecId::Lz4, PLACE, &mut bytes);
+    bytes
+}
+
+/// Goal: a block with a dictionary has the values of the one without, whole and one by one, raw too; it has none without the
+/// dictionary, and takes none that is not whole or of another number of blocks.
+#[test]
+fn blocks_with_a_dictionary_have_their_values_with_it_alone() {
+    let mut builder = DataBlockBuilder::new();
+    add_phrases(&mut builder, 4711);
+    let mut plain = Vec::new();
+    builder.finish(CodecId::Lz4, PLACE, &mut plain);
+    let dictionary = dictionary_of_phrases();
+    let bytes = phrases_with(&dictionary);
+    assert!(
+        bytes.len() * 2 < plain.len(),
+        "{} of {}",
+        bytes.len(),
+        plain.len()
+    );
+    let plain = DataBlock::decode(plain, PLACE.file, PLACE.offset).expect("intact");
+    assert!(!plain.uses_dictionary());
+    let mut wanted = Vec::new();
+    plain.decompress_values(&mut wanted).expect("intact");
+
+    let mut block = DataBlock::decode(bytes, PLACE.file, PLACE.offset).expect("intact");
+    assert!(block.uses_dictionary() && block.lz4_values().is_none());
+    let mut column = Vec::new();
+    assert!(block.decompress_values(&mut column).is_err());
+    assert!(block.with_raw_values(None).is_err());
+    assert!(!block.copy_lz4_range(0..10, &mut column));
+    let part = Arc::new(BlockDictionary::default());
+    assert!(block.set_dictionary(&part).is_err());
+    let mut other = BlockDictionary::default();
+    while !other.is_full() {
+        other.add(&[1; 8000]);
+    }
+    assert!(block.set_dictionary(&Arc::new(other)).is_err());
+
+    block
+        .set_dictionary(&Arc::new(dictionary))
+        .expect("its own");
+    block.decompress_values(&mut column).expect("intact");
+    assert_eq!(column, wanted);
+    for index in 0..block.entries() {
+        let mut value = Vec::new();
+        let range = block.value_range(index);
+        if block.copy_lz4_range(range.clone(), &mut value) {
+            assert_eq!(value, wanted[range]);
+        }
+        assert_eq!(block.value(index, &column), plain.value(index, &wanted));
+    }
+    let raw = block.with_raw_values(None).expect("intact");
+    assert_eq!(raw.raw_values(), Some(&wanted[..]));
+    assert!(!raw.uses_dictionary() && raw.memory_bytes() == block.raw_memory_bytes());
+    let memory = kingtide_collections::BlockMemory::new(
+        64 << 20,
+        &kingtide_collections::MemoryBudget::unlimited(),
+    );
+    let moved = block.moved_to(memory.as_ref());
+    moved.decompress_values(&mut column).expect("intact");
+    assert_eq!(column, wanted);
+}
+
+/// Goal: as [`forged_blocks_never_panic`], of a block with a dictionary.
+#[test]
+fn forged_blocks_with_a_dictionary_never_panic() {
+    let dictionary = Arc::new(dictionary_of_phrases());
+    let whole = phrases_with(&dictionary);
+    for at in 8..whole.len() {
+        for change in [1, 2, 4, 8, 16, 32, 64, 128, 0xff, 0x7f] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= change;
+            let sum = kingtide_base::checksum(&bytes[8..], PLACE.seed());
+            bytes[..8].copy_from_slice(&sum.to_le_bytes());
+            let Ok(mut block) = DataBlock::decode(bytes, PLACE.file, PLACE.offset) else {
+                continue;
+            };
+            exercise(&block);
+            if block.set_dictionary(&dictionary).is_ok() {
+                exercise(&block);
+            }
+            let mut value = Vec::new();
+            let range = block.value_range(0);
+            if block.copy_lz4_range(range.clone(), &mut value) {
+                assert_eq!(value.len(), range.len());
+            }
+        }
+    }
+}
+
+/// Goal: no block but a data block may say that it uses a dictionary.
+#[test]
+fn sections_have_no_dictionary() {
+    let mut bytes = Vec::new();
+    write_section(&mut bytes, BlockKind::Index, CodecId::Lz4, &[7; 900], PLACE).expect("short");
+    bytes[17] = 5;
+    let sum = kingtide_base::checksum(&bytes[8..], PLACE.seed());
+    bytes[..8].copy_from_slice(&sum.to_le_bytes());
+    assert!(open_section(&bytes, BlockKind::Index, PLACE).is_err());
 }

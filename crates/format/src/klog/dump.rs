@@ -1,11 +1,14 @@
 //! An annotated picture of a klog file, for golden files and for people.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use kingtide_base::{FileId, ValueRef};
 
 use super::{IndexReader, KLOG_FOOTER_BYTES, KlogFooter, Properties, TailFault, decode_properties};
-use crate::block::{Annotated, BlockKind, BlockPlace, DataBlock, open_section, readable};
+use crate::block::{
+    Annotated, BlockDictionary, BlockKind, BlockPlace, DataBlock, open_section, readable,
+};
 
 /// Every byte of the klog file `bytes` in hex with its meaning, and the entries. Faults are shown where they are; after
 /// a fault in footer or index the rest cannot be found and is left out.
@@ -79,10 +82,17 @@ fn dump_properties(out: &mut Annotated<'_>, properties: &Properties) {
         meta,
         ranges,
         family,
+        dictionary,
     } = properties;
     out.remark(&format!("order {order_name}, {meta:?}"));
     if let Some((id, name)) = family {
         out.remark(&format!("of family {id} {name:?}"));
+    }
+    if let Some(dictionary) = dictionary {
+        let (bytes, blocks) = (dictionary.bytes().len(), dictionary.blocks());
+        out.remark(&format!(
+            "a dictionary of {bytes} bytes, made of {blocks} blocks"
+        ));
     }
     for fragment in ranges {
         let numbers: Vec<String> = fragment
@@ -103,6 +113,7 @@ fn dump_data(out: &mut Annotated<'_>, bytes: &[u8], file: FileId, index: &[u8]) 
         return;
     };
     let mut start = 0_usize;
+    let mut dictionary = Arc::new(BlockDictionary::default());
     while let Ok(Some(entry)) = reader.next_block() {
         let end = start.saturating_add(entry.block_bytes as usize);
         let Some(block_bytes) = bytes.get(start..end) else {
@@ -111,7 +122,7 @@ fn dump_data(out: &mut Annotated<'_>, bytes: &[u8], file: FileId, index: &[u8]) 
         out.heading("data block");
         let payload_at = out.block_header(start);
         match DataBlock::decode(block_bytes.to_vec(), file, start as u64) {
-            Ok(block) => dump_block(out, &block, start, payload_at),
+            Ok(block) => dump_block(out, block, (start, payload_at), &mut dictionary),
             Err(fault) => {
                 out.field(payload_at..end, "payload");
                 out.fault(&fault);
@@ -121,15 +132,26 @@ fn dump_data(out: &mut Annotated<'_>, bytes: &[u8], file: FileId, index: &[u8]) 
     }
 }
 
-fn dump_block(out: &mut Annotated<'_>, block: &DataBlock, start: usize, payload_at: usize) {
+/// `dictionary` is that of the table, as far as blocks before this one make it.
+fn dump_block(
+    out: &mut Annotated<'_>,
+    mut block: DataBlock,
+    (start, payload_at): (usize, usize),
+    dictionary: &mut Arc<BlockDictionary>,
+) {
     let columns = block.columns();
     out.field(payload_at..start + columns[0].1.start, "column header");
     for (name, range) in columns {
         out.field(start + range.start..start + range.end, name);
     }
     let mut values = Vec::new();
-    if let Err(fault) = block.decompress_values(&mut values) {
-        out.fault(&fault);
+    let decompressed = block
+        .set_dictionary(dictionary)
+        .and_then(|()| block.decompress_values(&mut values));
+    match decompressed {
+        Ok(()) if dictionary.is_full() => {}
+        Ok(()) => Arc::make_mut(dictionary).add(&values),
+        Err(fault) => out.fault(&fault),
     }
     let mut key = Vec::new();
     for index in 0..block.entries() {

@@ -15,8 +15,10 @@ use kingtide_base::{ByteReader, FileId, Truncated, checksum, checksum_mix};
 use crate::CodecId;
 use crate::block::BlockFault;
 
-/// The newest version of klog files that this build reads, and the one it writes: the footer has a digest of the content.
-pub const KLOG_VERSION: u32 = 4;
+/// The newest version of klog files that this build reads: blocks may be compressed with the dictionary of their table.
+pub const KLOG_VERSION: u32 = 5;
+/// The version of tables without a dictionary, which this build writes too: the footer has a digest of the content.
+pub const KLOG_VERSION_CONTENT: u32 = 4;
 /// The version of tables that know their family, before.
 pub const KLOG_VERSION_FAMILY: u32 = 3;
 /// The version of tables without range deletes that do not know their family, before.
@@ -144,7 +146,8 @@ pub struct KlogFooter {
     pub blocks: u32,
     /// The codec that blocks were to be compressed with; each block says what it uses.
     pub codec: CodecId,
-    /// The checksums of the data blocks, in order, folded by `mix` from 0 on; 0 in versions before [`KLOG_VERSION`].
+    /// The checksums of the data blocks, in order, folded by `mix` from 0 on; 0 in versions before
+    /// [`KLOG_VERSION_CONTENT`].
     pub content: u64,
     /// [`KLOG_VERSION`], or an earlier one.
     pub version: u32,

@@ -8,11 +8,11 @@ mod properties;
 
 pub use dump::dump_klog;
 pub use footer::{
-    FOOTER_READ_BYTES, KLOG_FOOTER_BYTES, KLOG_VERSION, KLOG_VERSION_FAMILY, KLOG_VERSION_PLAIN,
-    KlogFooter, Tail, TailFault, open_tail, seal_tail,
+    FOOTER_READ_BYTES, KLOG_FOOTER_BYTES, KLOG_VERSION, KLOG_VERSION_CONTENT, KLOG_VERSION_FAMILY,
+    KLOG_VERSION_PLAIN, KlogFooter, Tail, TailFault, open_tail, seal_tail,
 };
 pub use index::{IndexBuilder, IndexEntry, IndexReader, shortest_separator};
-pub use properties::{Properties, decode_properties, encode_properties};
+pub use properties::{OfFamily, Properties, decode_properties, encode_properties};
 
 #[cfg(test)]
 mod tests;

@@ -22,12 +22,20 @@
 //! varint family
 //! bytes name of the family when the table was written
 //! ```
+//!
+//! In a table with a dictionary (version 5) its family is followed by a copy of it:
+//!
+//! ```text
+//! u8    blocks that it is made of
+//! bytes dictionary
+//! ```
 
 use kingtide_base::limits::{COMPARATOR_NAME_BYTES_MAX, FAMILY_NAME_BYTES_MAX, KEY_BYTES_MAX};
 use kingtide_base::{
     ByteReader, FamilyId, FileId, Fragment, Fragments, SeqNo, Truncated, write_bytes, write_varint,
 };
 
+use crate::block::BlockDictionary;
 use crate::{OldestTombstone, TableMeta, ValueFileUse};
 
 /// The fewest bytes of a fragment: start and end of one byte, one number.
@@ -47,7 +55,12 @@ pub struct Properties {
     pub ranges: Vec<Fragment>,
     /// The family that it was written for, and the name that this had then.
     pub family: Option<(FamilyId, String)>,
+    /// A copy of the dictionary that blocks are compressed with.
+    pub dictionary: Option<BlockDictionary>,
 }
+
+/// The family that a table is written for, the name that it has, and the dictionary of the table, if there is one.
+pub type OfFamily<'a> = (FamilyId, &'a str, Option<&'a BlockDictionary>);
 
 /// The payload of the properties block. What the footer knows (file, length, checksum) is not in it. The fragments of
 /// `ranges` have ends; their numbers are `range_deletes` in all.
@@ -56,7 +69,7 @@ pub fn encode_properties(
     meta: &TableMeta,
     order_name: &str,
     ranges: &Fragments,
-    family: Option<(FamilyId, &str)>,
+    family: Option<OfFamily<'_>>,
 ) -> Vec<u8> {
     let mut target = Vec::new();
     write_bytes(&mut target, order_name.as_bytes());
@@ -80,9 +93,13 @@ pub fn encode_properties(
     if !ranges.is_empty() || family.is_some() {
         encode_ranges(&mut target, meta, ranges);
     }
-    if let Some((id, name)) = family {
+    if let Some((id, name, dictionary)) = family {
         write_varint(&mut target, id.0.into());
         write_bytes(&mut target, name.as_bytes());
+        if let Some(dictionary) = dictionary {
+            target.push(dictionary.blocks());
+            write_bytes(&mut target, dictionary.bytes());
+        }
     }
     target
 }
@@ -154,11 +171,16 @@ pub fn decode_properties(payload: &[u8], file: FileId) -> Result<Properties, Tru
             return Err(Truncated);
         }
     }
-    let mut family = None;
+    let (mut family, mut dictionary) = (None, None);
     if !reader.is_empty() {
         let id = u32::try_from(reader.varint()?).map_err(|_| Truncated)?;
         let name = std::str::from_utf8(reader.bytes(FAMILY_NAME_BYTES_MAX)?);
         family = Some((FamilyId(id), name.map_err(|_| Truncated)?.to_owned()));
+    }
+    if !reader.is_empty() {
+        let blocks = reader.u8()?;
+        let bytes = reader.bytes(BlockDictionary::BYTES_MAX)?;
+        dictionary = Some(BlockDictionary::copied(blocks, bytes).ok_or(Truncated)?);
     }
     if !reader.is_empty() {
         return Err(Truncated);
@@ -168,6 +190,7 @@ pub fn decode_properties(payload: &[u8], file: FileId) -> Result<Properties, Tru
         meta,
         ranges,
         family,
+        dictionary,
     })
 }
 

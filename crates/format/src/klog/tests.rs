@@ -3,6 +3,7 @@
 use kingtide_base::{FamilyId, FileId, Fragments, KeyOrder, RangeTombstone, SeqNo};
 
 use super::*;
+use crate::block::BlockDictionary;
 use crate::{CodecId, TableMeta, ValueFileUse};
 
 fn meta() -> TableMeta {
@@ -40,7 +41,12 @@ fn meta() -> TableMeta {
 fn properties_survive_a_round_trip_and_truncations_are_refused() {
     for ranges in [Fragments::default(), ranges()] {
         check_properties(&ranges, None);
-        check_properties(&ranges, Some((FamilyId(7), "tides")));
+        check_properties(&ranges, Some((FamilyId(7), "tides", None)));
+        let mut dictionary = BlockDictionary::default();
+        while !dictionary.is_full() {
+            dictionary.add(b"7");
+        }
+        check_properties(&ranges, Some((FamilyId(7), "tides", Some(&dictionary))));
     }
 }
 
@@ -55,7 +61,7 @@ fn ranges() -> Fragments {
     Fragments::build(&KeyOrder::BYTEWISE, tombstones, &[])
 }
 
-fn check_properties(ranges: &Fragments, family: Option<(FamilyId, &str)>) {
+fn check_properties(ranges: &Fragments, family: Option<OfFamily<'_>>) {
     let plain = encode_properties(&meta(), "memcmp", &Fragments::default(), None);
     let mut meta = meta();
     if !ranges.is_empty() {
@@ -67,11 +73,15 @@ fn check_properties(ranges: &Fragments, family: Option<(FamilyId, &str)>) {
         order_name: "memcmp".to_owned(),
         meta,
         ranges: ranges.list().to_vec(),
-        family: family.map(|(id, name)| (id, name.to_owned())),
+        family: family.map(|(id, name, _)| (id, name.to_owned())),
+        dictionary: family.and_then(|(_, _, dictionary)| dictionary.cloned()),
     };
     let without = encode_properties(&expected.meta, "memcmp", ranges, None);
+    let plain_family = family.map(|(id, name, _)| (id, name, None));
+    let of_family = encode_properties(&expected.meta, "memcmp", ranges, plain_family);
     assert_eq!(decode_properties(&payload, FileId(4)), Ok(expected));
-    for cut in (0..payload.len()).filter(|cut| *cut != plain.len() && *cut != without.len()) {
+    let wholes = [plain.len(), without.len(), of_family.len()];
+    for cut in (0..payload.len()).filter(|cut| !wholes.contains(cut)) {
         assert!(decode_properties(&payload[..cut], FileId(4)).is_err());
     }
     for at in 0..payload.len() {
@@ -150,7 +160,7 @@ fn a_footer_fails_with_every_changed_bit_in_another_file_and_at_another_offset()
         KlogFooter::decode(&later, FileId(4), file_bytes),
         Err(TailFault::Newer(KLOG_VERSION + 1))
     );
-    for version in KLOG_VERSION_PLAIN..KLOG_VERSION {
+    for version in KLOG_VERSION_PLAIN..KLOG_VERSION_CONTENT {
         let footer = |content| KlogFooter {
             content,
             version,

@@ -2,6 +2,7 @@
 
 mod cache;
 mod damage;
+mod dictionary;
 mod fences;
 mod golden;
 mod identity;

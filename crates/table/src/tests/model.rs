@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kingtide_base::{
-    Cursor, EntryKind, EntryRef, FileId, KeyOrder, SeqNo, ValuePointer, ValueRef,
+    Cursor, EntryKind, EntryRef, FamilyId, FileId, KeyOrder, SeqNo, ValuePointer, ValueRef,
     built_in_comparator,
 };
 use kingtide_collections::BlockCache;
@@ -305,11 +305,25 @@ impl World {
     }
 
     pub fn build(&self, file: FileId, settings: &TableSettings, entries: &[Entry]) -> TableMeta {
+        self.build_of(None, file, settings, entries)
+    }
+
+    /// As [`World::build`], for a family.
+    pub fn build_of(
+        &self,
+        family: Option<FamilyId>,
+        file: FileId,
+        settings: &TableSettings,
+        entries: &[Entry],
+    ) -> TableMeta {
         let new = self
             .directory
             .open(&klog_name(file), OpenMode::CreateNew)
             .expect("a new name");
         let mut builder = TableBuilder::new(new, file, settings.clone());
+        if let Some(family) = family {
+            builder.set_family(family, "of tests".to_owned());
+        }
         for entry in entries {
             builder
                 .add(&entry.borrowed())

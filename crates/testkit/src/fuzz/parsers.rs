@@ -1,13 +1,16 @@
 //! Decoders of single structures.
 
+use std::sync::Arc;
+
 use kingtide_base::{
-    Batch, DatabaseId, EntryKind, FamilyId, FileId, KeyOrder, Lsn, SeqNo, checksum, key_hash,
+    Batch, DatabaseId, EntryKind, EntryRef, FamilyId, FileId, KeyOrder, Lsn, SeqNo, ValueRef,
+    checksum, key_hash,
 };
 use kingtide_collections::{Filter, FilterBuilder, Lz4Dictionary};
 use kingtide_format::{
     CodecId, Control, Edit, FRAME_HEADER_BYTES, FrameHeader, FrameKind, ManifestHeader, Op,
     OpReader, RecordReader, SegmentHeader,
-    block::{self, BlockKind, BlockPlace, DataBlock},
+    block::{self, BlockDictionary, BlockKind, BlockPlace, DataBlock},
     decode_edits, decode_frame, dump_manifest, dump_segment, encode_edits, find_frame, klog,
     push_frame, split_control, vlog, write_op, write_section_header,
 };
@@ -144,14 +147,45 @@ pub(super) const DUMPS: Target = Target {
     seeds: || vec![vlog::encode_vlog_header(FILE).to_vec(), vec![0; 64]],
 };
 
+/// The dictionary of data blocks that use one of one block.
+fn block_dictionary() -> Arc<BlockDictionary> {
+    let mut dictionary = BlockDictionary::default();
+    let column: Vec<u8> = (0..32 << 10).map(|at: u32| (at % 251) as u8).collect();
+    dictionary.add(&column);
+    Arc::new(dictionary)
+}
+
+/// A data block that uses [`block_dictionary`], as [`DATA_BLOCK`] takes it.
+fn block_with_dictionary() -> Vec<u8> {
+    let mut builder = block::DataBlockBuilder::new();
+    for number in 0..3_u8 {
+        let value: Vec<u8> = (number * 40..number * 40 + 60).collect();
+        builder.add(&EntryRef {
+            key: &[b'k', number],
+            sequence: SeqNo(3),
+            kind: EntryKind::Put,
+            expires_at: 0,
+            value: ValueRef::Inline(&value),
+        });
+    }
+    let mut words = Lz4Dictionary::new(block_dictionary().bytes().to_vec());
+    let mut block = Vec::new();
+    builder.finish_with((&mut words, 1), CodecId::Lz4, PLACE, &mut block);
+    block.split_off(8)
+}
+
 /// Data blocks, whose checksum is made right: decoding, searching, values.
 pub(super) const DATA_BLOCK: Target = Target {
     name: "data_block",
     run: |bytes| {
         let sealed = sealed_block(bytes, BlockKind::Data);
-        let Ok(block) = DataBlock::decode(sealed, PLACE.file, PLACE.offset) else {
+        let Ok(mut block) = DataBlock::decode(sealed, PLACE.file, PLACE.offset) else {
             return;
         };
+        if block.uses_dictionary() {
+            assert!(block.with_raw_values(None).is_err());
+            let _ = block.set_dictionary(&block_dictionary());
+        }
         let order = KeyOrder::BYTEWISE;
         let mut column = Vec::new();
         let has_values = block.decompress_values(&mut column).is_ok();
@@ -168,6 +202,10 @@ pub(super) const DATA_BLOCK: Target = Target {
             assert!(block.first_visible(&order, index, &key, SeqNo(5)) <= block.entries());
             if has_values {
                 let _ = block.value(index, &column);
+            }
+            let (range, mut value) = (block.value_range(index), Vec::new());
+            if block.copy_lz4_range(range.clone(), &mut value) && has_values {
+                assert_eq!(value, column[range]);
             }
         }
         for start in (0..block.entries()).step_by(40) {
@@ -190,7 +228,7 @@ pub(super) const DATA_BLOCK: Target = Target {
             }
         }
     },
-    seeds: || vec![vec![0; 18], vec![1; 200]],
+    seeds: || vec![vec![0; 18], vec![1; 200], block_with_dictionary()],
 };
 
 /// A block of `kind` with the rest of its header and its payload from `bytes`, and a right length and checksum.

@@ -51,7 +51,7 @@ fn every_part_is_a_part_of_the_whole() {
                 let end = (start + random.below(200)).min(raw.len());
                 let mut target = b"before".to_vec();
                 asked += 1;
-                if lz4_range(&stored, start..end, &mut target) {
+                if lz4_range((&stored, &[]), start..end, &mut target) {
                     answered += 1;
                     assert_eq!(target[6..], raw[start..end], "{case} {start}..{end}");
                 }
@@ -68,14 +68,14 @@ fn parts_end_with_the_whole() {
     let raw = vec![7; 300];
     let stored = lz4::block::compress(&raw, None, false).expect("LZ4 compresses anything");
     let mut target = Vec::new();
-    assert!(lz4_range(&stored, 0..300, &mut target));
+    assert!(lz4_range((&stored, &[]), 0..300, &mut target));
     assert_eq!(target, raw);
-    assert!(lz4_range(&stored, 300..300, &mut target));
+    assert!(lz4_range((&stored, &[]), 300..300, &mut target));
     for end in [301, 302, 400, 1000] {
-        assert!(!lz4_range(&stored, 290..end, &mut target), "{end}");
+        assert!(!lz4_range((&stored, &[]), 290..end, &mut target), "{end}");
         assert_eq!(target.len(), 300);
     }
-    assert!(!lz4_range(&[], 0..1, &mut target));
+    assert!(!lz4_range((&[], &[]), 0..1, &mut target));
 }
 
 /// Goal: no bytes make it panic or answer another length than asked for. Method: flips, cuts and noise.
@@ -95,8 +95,47 @@ fn damaged_blocks_are_survived() {
             let start = random.below(raw.len() + 1);
             let end = start + random.below(300);
             let mut target = Vec::new();
-            let is_whole = lz4_range(&damaged, start..end, &mut target);
+            let is_whole = lz4_range((&damaged, &[]), start..end, &mut target);
             assert_eq!(target.len(), if is_whole { end - start } else { 0 });
         }
     }
+}
+
+/// Goal: with a dictionary, too, what is answered is what a whole decompression has, also where a match begins in the dictionary
+/// and ends in the block. Method: columns of different kinds, the begin of which is the end of their dictionary; and one whose
+/// dictionary was cut, so that matches reach before it: nothing beyond is answered.
+#[test]
+fn parts_with_a_dictionary_are_parts_of_the_whole() {
+    let mut random = Random(13);
+    let (mut answered, mut asked) = (0, 0);
+    for case in 4..60 {
+        let mut words = column(60 - case, &mut random);
+        let mut raw = column(case, &mut random);
+        // The match goes on from the dictionary into the block.
+        let begin = raw.len().min(70);
+        words.extend_from_slice(&raw[..begin]);
+        let repeated = raw[..begin].repeat(3);
+        raw.splice(..0, repeated);
+        let mut stored = Vec::new();
+        let mut prepared = kingtide_collections::Lz4Dictionary::new(words.clone());
+        assert!(prepared.compress(&raw, &mut stored));
+        for start in 0..=raw.len() {
+            let end = (start + random.below(200)).min(raw.len());
+            let mut target = b"before".to_vec();
+            asked += 1;
+            if lz4_range((&stored, &words), start..end, &mut target) {
+                answered += 1;
+                assert_eq!(target[6..], raw[start..end], "{case} {start}..{end}");
+            }
+            let mut target = Vec::new();
+            if lz4_range(
+                (&stored, &words[words.len() - 9..]),
+                start..end,
+                &mut target,
+            ) {
+                assert_eq!(target, raw[start..end], "{case} {start}..{end}");
+            }
+        }
+    }
+    assert!(answered * 3 > asked, "{answered} of {asked}");
 }
