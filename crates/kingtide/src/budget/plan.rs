@@ -22,7 +22,7 @@ const LIMIT_BYTES_UNKNOWN: usize = 2 << 30;
 /// The automatic budget is not smaller than this, if the machine has as much.
 const LIMIT_BYTES_AUTOMATIC_MIN: usize = 128 << 20;
 /// Memtables of one family that wait for their flush may take so much; one always may.
-const SEALED_BYTES_MAX: usize = 32 << 20;
+const SEALED_BYTES_MAX: usize = 24 << 20;
 /// The buffers of an ended transaction are kept for a later one up to this size.
 const RECYCLED_BYTES_MAX: usize = 16 << 20;
 
