@@ -204,6 +204,14 @@ impl<V> BlockCache<V> {
         self.memory.as_ref()
     }
 
+    /// Whether a value of `key` that takes `charge` bytes of memory could come in at this moment without an eviction. Counts as
+    /// nothing.
+    #[must_use]
+    pub fn has_room(&self, key: &BlockKey, charge: usize) -> bool {
+        self.shard(key)
+            .is_some_and(|shard| shard.lock().has_room(charge))
+    }
+
     /// What becomes of a value of `key` that takes `charge` bytes of memory, or `loose` if there is room for so many without an
     /// eviction; at this moment. Counts as its coming.
     #[must_use]

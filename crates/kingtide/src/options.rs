@@ -97,7 +97,8 @@ pub struct Options {
     /// write as many at once as a tenth of a second allows. Flushes are not limited. Merges that are limited too much
     /// leave more tables, which slows reads and takes room. 0 means no limit. Default: 0.
     pub compaction_rate_bytes_max: u64,
-    /// Bytes of table blocks kept in memory, shared by all families; 0 switches the cache off. Default: 64 MiB.
+    /// Bytes of table blocks kept in memory, shared by all families; 0 switches the cache off. Blocks come into it when they are
+    /// read, and, while there is room, when they were written and the database is idle. Default: 64 MiB.
     pub block_cache_bytes: usize,
     /// Tables kept open while nobody reads them; 0 means no limit. When the process may open no more files, idle ones are
     /// closed whatever the limit; it is fitted to the number of files that the process may have open (see

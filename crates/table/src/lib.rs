@@ -37,6 +37,7 @@ mod value_dictionary;
 mod value_log;
 mod value_pieces;
 mod verify;
+mod warm;
 
 pub use builder::{TableBuilder, TableSettings};
 pub use cursor::{CursorUse, TableCursor};
@@ -47,7 +48,7 @@ pub use level::{LevelCursor, LevelTables};
 pub use names::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};
 pub use scan::{ScanDamage, ScannedEntries, ScannedEntry, ScannedTable, ScannedValue, scan_value};
 pub use sections::read_table_meta;
-pub use table::Table;
+pub use table::{CachedForm, Table};
 pub use table_cache::{OpenTables, TableCache};
 pub use value::{BlockValue, TableEntry, TableValue};
 pub use value_ahead::ValueReadAhead;

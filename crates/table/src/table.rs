@@ -19,6 +19,15 @@ use crate::names::damaged;
 use crate::sections::{Sections, read_range};
 use crate::value::TableEntry;
 
+/// How blocks come into the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CachedForm {
+    /// With raw values, where there is room for them and they do not take too much more.
+    RawWithRoom,
+    /// As they are stored.
+    Stored,
+}
+
 /// An open table; shared by all readers.
 pub struct Table {
     pub(crate) file: Arc<dyn File>,
@@ -266,6 +275,11 @@ impl Table {
         cache.get_noted_at(&self.places, index)
     }
 
+    /// Whether data block `index` is noted as cached.
+    pub(crate) fn is_noted(&self, index: usize) -> bool {
+        self.places.holds(index)
+    }
+
     /// Puts data block `index` into the cache, with raw values where there is room for them; answers the one that all readers
     /// share.
     pub(crate) fn cache_block(
@@ -274,8 +288,22 @@ impl Table {
         block: DataBlock,
         cache: &BlockCache<DataBlock>,
     ) -> Arc<DataBlock> {
+        self.cache_block_as(index, block, cache, CachedForm::RawWithRoom)
+    }
+
+    /// As [`Table::cache_block`], in a form that is said.
+    pub(crate) fn cache_block_as(
+        &self,
+        index: usize,
+        block: DataBlock,
+        cache: &BlockCache<DataBlock>,
+        form: CachedForm,
+    ) -> Arc<DataBlock> {
         let key = (self.meta.file, self.fences.extent(index).start);
-        let loose_bytes = worthwhile_raw_bytes(&block);
+        let loose_bytes = match form {
+            CachedForm::RawWithRoom => worthwhile_raw_bytes(&block),
+            CachedForm::Stored => None,
+        };
         let admission = cache.admit(&key, block.memory_bytes(), loose_bytes);
         let raw = match admission {
             Admission::Refused => return Arc::new(block),

@@ -67,6 +67,14 @@ impl<V> BlockPlaces<V> {
         Some(block)
     }
 
+    /// Whether a block is noted under `index`. It counts as used by nobody.
+    #[must_use]
+    pub fn holds(&self, index: usize) -> bool {
+        self.0
+            .get(index)
+            .is_some_and(|place| place.lock().block.is_some())
+    }
+
     /// Tells which bytes of the block that was noted under `index` a reader looks at first.
     pub fn expect_look_at(&self, index: usize, bytes: &[u8]) {
         if let Some(place) = self.0.get(index) {

@@ -10,6 +10,7 @@
 //! | `collect` | dead values give their room back |
 //! | `settle` | families with many tombstones are merged when the database is idle |
 //! | `rest` | level 1 is emptied when the database is idle |
+//! | `warm` | what was written is brought into the block cache when the database is idle |
 //! | `trim` | memory that was freed goes back to the system |
 //! | `keeper` | the log's keeper: windows and blanks ahead of the tail, interval syncs, marks |
 //!
@@ -26,6 +27,7 @@ mod rest;
 mod scheduler;
 mod settle;
 mod trim;
+mod warm;
 
 pub(crate) use early::LargestFirst;
 pub(crate) use scheduler::{Background, Task};

@@ -50,7 +50,7 @@ pub(crate) enum Task {
     /// Merge tables as the policy wants.
     Merge,
     /// What waits for quiet: merge a family with many tombstones to the bottom, empty level 1, and empty value files that
-    /// are mostly dead.
+    /// are mostly dead; and bring what was written into the cache.
     Settle,
     /// Merge the runs of the active memtable.
     MergeRuns,
@@ -465,6 +465,7 @@ impl Background {
                 self.rest(engine, family)?;
                 self.collect_values(engine, family)?;
                 self.schedule_merge(engine, family);
+                self.warm(engine, family);
                 Ok(())
             }
             Task::MergeRuns => {

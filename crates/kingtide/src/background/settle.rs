@@ -11,7 +11,10 @@ use std::sync::Arc;
 
 use kingtide_base::{Fragments, SeqNo};
 
-use super::scheduler::{Background, Task};
+use super::{
+    scheduler::{Background, Task},
+    warm::wants_warming,
+};
 use crate::{
     compaction::{
         observe::wants_rest,
@@ -40,7 +43,10 @@ impl Background {
             return;
         }
         for family in engine.families.all() {
-            if wants_settling(engine, &family) || wants_rest(engine, &family) {
+            if wants_settling(engine, &family)
+                || wants_rest(engine, &family)
+                || wants_warming(engine, &family)
+            {
                 self.schedule(Task::Settle, &family);
             }
             self.schedule_collection(engine, &family);

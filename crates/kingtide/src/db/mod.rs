@@ -476,8 +476,9 @@ impl Db {
 
     /// Waits until no flush and no merge is queued or running, and does what an idle database does by itself after a
     /// while: has families that hold many tombstones, or tombstones that got too old, compacted, empties level 1 of those
-    /// where that is little work, and gives back what nobody needs: the memory of empty memtables,
-    /// files of tables that were merged, and the room of the log if everything is in tables.
+    /// where that is little work, brings what was written into the block cache while that has room, and gives back what
+    /// nobody needs: the memory of empty memtables, files of tables that were merged, and the room of the log if everything is
+    /// in tables.
     ///
     /// # Errors
     /// The failure of background work that keeps failing; `Closed`.
@@ -491,6 +492,8 @@ impl Db {
         self.shared.background.schedule_overdue(self.engine());
         // What is running may be all that is needed.
         self.shared.background.wait_idle()?;
+        // Before the cache is filled.
+        self.engine().release_memory();
         self.shared.background.schedule_settling(self.engine());
         self.shared.background.wait_idle()?;
         self.engine().release_memory();

@@ -27,10 +27,10 @@ mod value_room;
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use arc_swap::ArcSwap;
-use kingtide_base::{FamilyId, KeyOrder, SeqNo};
+use kingtide_base::{FamilyId, FileId, KeyOrder, SeqNo};
 use kingtide_env::sync::{
     Mutex,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 pub(crate) use busy::{Busy, HoldId};
@@ -82,7 +82,7 @@ pub(crate) struct Family {
     /// What running merges and installations hold.
     pub(crate) busy: Mutex<Busy>,
     /// Value files that are being emptied, see `vlog`.
-    emptied: ArcSwap<BTreeSet<kingtide_base::FileId>>,
+    emptied: ArcSwap<BTreeSet<FileId>>,
     /// What value files take while something is to be done about them.
     pub(crate) value_room: ValueRoomCell,
     /// Set while merges are so far behind that writers are held back although nothing waits for a flush.
@@ -91,6 +91,8 @@ pub(crate) struct Family {
     pub(crate) rotating: Mutex<()>,
     /// How the family stood when it was settled last; see `background/settle`.
     pub(crate) settled: Mutex<Option<Settled>>,
+    /// Tables with smaller ids were brought into the cache; see `background/warm`.
+    warmed: AtomicU64,
     /// Held by the one flush of this family that runs.
     pub(crate) flushing: Mutex<()>,
     /// Who is told of commits.
@@ -136,9 +138,20 @@ impl Family {
             is_behind: AtomicBool::new(false),
             rotating: Mutex::new(()),
             settled: Mutex::new(None),
+            warmed: AtomicU64::new(0),
             flushing: Mutex::new(()),
             hooks: hook::HookQueue::new(),
         }
+    }
+
+    /// Tables with smaller ids were brought into the cache when the database was idle.
+    pub(crate) fn warmed(&self) -> FileId {
+        // Relaxed, here and below: what is warmed twice is in the cache already.
+        FileId(self.warmed.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_warmed(&self, below: FileId) {
+        self.warmed.store(below.0, Ordering::Relaxed);
     }
 
     pub(crate) fn name(&self) -> String {
@@ -189,12 +202,12 @@ impl Family {
     }
 
     /// The value files that are being emptied: whoever writes tables copies the values that lie in them.
-    pub(crate) fn emptied(&self) -> Arc<BTreeSet<kingtide_base::FileId>> {
+    pub(crate) fn emptied(&self) -> Arc<BTreeSet<FileId>> {
         self.emptied.load_full()
     }
 
     /// Says which value files are being emptied from now on.
-    pub(crate) fn set_emptied(&self, files: BTreeSet<kingtide_base::FileId>) {
+    pub(crate) fn set_emptied(&self, files: BTreeSet<FileId>) {
         if *self.emptied() != files {
             self.emptied.store(Arc::new(files));
         }

@@ -58,6 +58,8 @@ pub(crate) struct Files {
     /// Where tables, blocks and buffers count.
     pub(crate) budget: Arc<MemoryBudget>,
     next_file: AtomicU64,
+    /// The first id of this opening.
+    first_new: FileId,
     /// Files that could not be removed: tried again, and removed by the next open at the latest.
     leftovers: Mutex<Vec<NewFile>>,
     /// Who is told of removals; nobody before [`Files::tell`].
@@ -107,6 +109,7 @@ impl Files {
             budget,
             live: LiveFiles::default(),
             next_file: AtomicU64::new(next_file.0),
+            first_new: next_file,
             leftovers: Mutex::default(),
             events: OnceLock::new(),
             klog,
@@ -131,6 +134,11 @@ impl Files {
     pub(crate) fn take_id(&self) -> FileId {
         // Relaxed: only uniqueness matters.
         FileId(self.next_file.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The first id of this opening: files with smaller ones were there before.
+    pub(crate) fn first_new(&self) -> FileId {
+        self.first_new
     }
 
     /// The next id that will be handed out.

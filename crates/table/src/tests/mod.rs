@@ -15,3 +15,4 @@ mod value_log;
 mod value_pieces;
 mod values_on_demand;
 mod walks;
+mod warm;
