@@ -9,6 +9,7 @@ use super::dictionary::WITH_DICTIONARY;
 use super::header::seal_block;
 use super::{
     BlockDictionary, BlockKind, BlockPlace, begin_block, compress_if_smaller, encode_pointer,
+    saves_an_eighth,
 };
 use crate::CodecId;
 
@@ -140,7 +141,7 @@ fn pack_with(
     let start = target.len();
     target.push(blocks);
     let is_packed = words.compress(values, target);
-    is_packed && target.len() - start <= values.len() - values.len() / 8
+    is_packed && saves_an_eighth(target.len() - start, values.len())
 }
 
 impl DataBlockBuilder {

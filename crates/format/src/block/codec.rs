@@ -101,13 +101,18 @@ fn compress_into(codec: CodecId, raw: &[u8], target: &mut [u8]) -> Option<usize>
 pub fn compress_if_smaller(codec: CodecId, raw: &[u8], target: &mut Vec<u8>) -> CodecId {
     let start = target.len();
     if codec != CodecId::None && !raw.is_empty() && compress(codec, raw, target).is_ok() {
-        if target.len() - start <= raw.len() - raw.len() / 8 && target.len() - start < raw.len() {
+        if saves_an_eighth(target.len() - start, raw.len()) {
             return codec;
         }
         target.truncate(start);
     }
     target.extend_from_slice(raw);
     CodecId::None
+}
+
+/// Whether it is worth it to store `stored_bytes` in the place of `raw_bytes`, and to decompress them at every read.
+pub(crate) fn saves_an_eighth(stored_bytes: usize, raw_bytes: usize) -> bool {
+    stored_bytes < raw_bytes && stored_bytes <= raw_bytes - raw_bytes / 8
 }
 
 /// Replaces the content of `target` by the `raw_bytes` bytes that `stored` holds.

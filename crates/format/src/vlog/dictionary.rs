@@ -14,7 +14,7 @@ use super::record::{
     seal_record, verify_claims,
 };
 use crate::CodecId;
-use crate::block::{BlockFault, BlockPlace};
+use crate::block::{BlockFault, BlockPlace, saves_an_eighth};
 
 /// The codec number of a record whose value is compressed with a dictionary. No [`CodecId`]: there is none outside of value
 /// files.
@@ -206,7 +206,7 @@ pub fn encode_record_with(
     let stored_at = target.len();
     target.extend_from_slice(&dictionary.to_le_bytes());
     let is_packed = words.compress(value, target);
-    let codec = match is_packed && saves_an_eighth(target.len() - stored_at, value) {
+    let codec = match is_packed && saves_an_eighth(target.len() - stored_at, value.len()) {
         true => WITH_DICTIONARY,
         false => {
             target.truncate(stored_at);
@@ -223,12 +223,8 @@ pub fn stored_bytes_with(words: &mut Lz4Dictionary, value: &[u8], scratch: &mut 
     scratch.clear();
     scratch.extend_from_slice(&[0; OFFSET_BYTES]);
     let is_packed = words.compress(value, scratch);
-    match is_packed && saves_an_eighth(scratch.len(), value) {
+    match is_packed && saves_an_eighth(scratch.len(), value.len()) {
         true => scratch.len(),
         false => value.len(),
     }
-}
-
-fn saves_an_eighth(stored_bytes: usize, value: &[u8]) -> bool {
-    stored_bytes < value.len() && stored_bytes <= value.len() - value.len() / 8
 }
