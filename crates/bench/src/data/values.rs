@@ -214,10 +214,12 @@ impl ValueMaker {
         }
         let mark = self.mark(index, version % VERSION_MAX);
         let (random, repeat) = target.split_at_mut(self.random_bytes(length));
-        for (number, part) in (0..).zip(random.chunks_mut(WORD_BYTES)) {
-            let word = word_of(mark, number).to_le_bytes();
-            part.copy_from_slice(&word[..part.len()]);
+        let (words, rest) = random.as_chunks_mut::<WORD_BYTES>();
+        let rest_number = words.len() as u64;
+        for (number, word) in (0..).zip(words) {
+            *word = word_of(mark, number).to_le_bytes();
         }
+        rest.copy_from_slice(&word_of(mark, rest_number).to_le_bytes()[..rest.len()]);
         for part in repeat.chunks_mut(random.len().max(1)) {
             part.copy_from_slice(&random[..part.len()]);
         }
@@ -285,12 +287,15 @@ impl ValueMaker {
             return None;
         }
         let mark = self.mark(index, version);
-        let is_word = |(number, part): (u64, &[u8])| {
-            part == &word_of(mark, number).to_le_bytes()[..part.len()]
+        let (words, rest) = random.as_chunks::<WORD_BYTES>();
+        let is_word = |(number, word): (u64, &[u8; WORD_BYTES])| {
+            u64::from_le_bytes(*word) == word_of(mark, number)
         };
+        let last = word_of(mark, words.len() as u64).to_le_bytes();
         // Each byte of the repeated part equals the one so many bytes before it.
-        let is_right =
-            (0..).zip(random.chunks(WORD_BYTES)).all(is_word) && repeat == &value[..repeat.len()];
+        let is_right = (0..).zip(words).all(is_word)
+            && rest == &last[..rest.len()]
+            && repeat == &value[..repeat.len()];
         is_right.then_some(version)
     }
 

@@ -1,18 +1,20 @@
 //! Seeks, ranges and iterations.
 //!
 //! Comparing every byte inside the timed part would measure the comparison. So the timed pass makes a digest of what it
-//! visits: of each entry the lengths, the beginning of the key (which tells its index) and both ends of the value. The
-//! digest that the right answer has is computed afterwards. When they differ, the entries are visited again, each is
-//! compared byte for byte, and what is missing or wrong is counted; then the digest of the second pass must be that of
-//! the first. (They differ without a fault where keys were written more than once: which version is there is known only
-//! by looking.) Byte for byte are also compared all entries of an iteration, and of seeks and ranges one in
+//! visits: of each entry the lengths, the beginning of the key (which tells its index) and both ends of the value; of what is
+//! between the ends of a long one, it looks at every line, as a point read that copies the value does. The digest that the
+//! right answer has is computed afterwards. When they differ, the entries are visited again, each is compared byte for byte,
+//! and what is missing or wrong is counted; then the digest of the second pass must be that of the first. (They differ
+//! without a fault where keys were written more than once: which version is there is known only by looking.) Byte for byte are also compared all entries of an iteration, and of seeks and ranges one in
 //! [`CHECKED_FULLY`].
 
-use std::time::Instant;
+use std::{hint::black_box, time::Instant};
 
 use super::{plan::Plan, reads::PORTION, worker::Worker};
 use crate::{OperationKind, Result, data::values::ValueEnds};
 
+/// Bytes of a line of the processor's cache.
+const LINE_BYTES: usize = 64;
 /// Of so many seeks and ranges one is visited again and compared byte for byte.
 const CHECKED_FULLY: u64 = 32;
 
@@ -25,6 +27,17 @@ struct Digest {
 }
 
 impl Digest {
+    /// Adds an entry, and looks at a word of each line of the processor's cache that its value lies in: an engine that tells
+    /// where a value lies has not read it yet.
+    #[inline]
+    fn read(&mut self, key: &[u8], value: &[u8]) {
+        if value.len() > 2 * LINE_BYTES {
+            let words = value.chunks_exact(LINE_BYTES).map(word);
+            black_box(words.fold(0, |sum, word| sum ^ word));
+        }
+        self.add(key, ValueEnds::of(value));
+    }
+
     #[inline]
     fn add(&mut self, key: &[u8], value: ValueEnds) {
         // Odd, so that multiplying loses nothing; the order of entries matters.
@@ -77,7 +90,7 @@ pub(super) fn iterate(worker: &mut Worker<'_>, shares: &[Share]) -> Result<()> {
         let start = Instant::now();
         worker.untimed(|session| {
             session.scan(&from, share.entries, &mut |key, value| {
-                digest.add(key, ValueEnds::of(value))
+                digest.read(key, value)
             })
         })?;
         worker
@@ -105,9 +118,7 @@ fn go(worker: &mut Worker<'_>, kind: OperationKind, entries: u64) -> Result<()> 
             worker.plan.keys.write(start, &mut from);
             let mut digest = Digest::default();
             worker.call(kind, 1, |session| {
-                session.seek(&from, entries, &mut |key, value| {
-                    digest.add(key, ValueEnds::of(value))
-                })
+                session.seek(&from, entries, &mut |key, value| digest.read(key, value))
             })?;
             worker.tally.bytes_read += digest.bytes;
             let share = Share { start, entries };
