@@ -37,7 +37,8 @@ const HIDDEN_SHARE: u64 = 4;
 const FRAGMENTS_MAX: usize = 1000;
 
 impl Background {
-    /// Has all families settled that should be, and level 1 of those that [rest](super::rest) emptied; merge threads do it.
+    /// Has all families settled that should be, level 1 of those that [rest](super::rest) emptied, and what is new
+    /// [brought into the cache](super::warm); merge threads do it.
     pub(crate) fn schedule_settling(&self, engine: &Engine) {
         if engine.options.read_only || self.are_merges_stopped() {
             return;
