@@ -48,7 +48,7 @@ pub use level::{LevelCursor, LevelTables};
 pub use names::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};
 pub use scan::{ScanDamage, ScannedEntries, ScannedEntry, ScannedTable, ScannedValue, scan_value};
 pub use sections::read_table_meta;
-pub use table::{CachedForm, Table};
+pub use table::{CachedForm, Table, cached_bytes_max};
 pub use table_cache::{OpenTables, TableCache};
 pub use value::{BlockValue, TableEntry, TableValue};
 pub use value_ahead::ValueReadAhead;

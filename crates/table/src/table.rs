@@ -347,6 +347,13 @@ impl Table {
 /// for one raw block is room for many, and a single value is put together quickly.
 const RAW_TIMES_MAX: usize = 3;
 
+/// The most memory, about, that the blocks of the table that `meta` describes take in a cache with room for all of them.
+#[must_use]
+pub fn cached_bytes_max(meta: &TableMeta) -> u64 {
+    let raw_bytes_max = meta.file_bytes.saturating_mul(RAW_TIMES_MAX as u64);
+    meta.raw_bytes.min(raw_bytes_max).max(meta.file_bytes)
+}
+
 /// What a block takes with raw values, if they are compressed and it is worth it.
 fn worthwhile_raw_bytes(block: &DataBlock) -> Option<usize> {
     let bytes = block.raw_memory_bytes();

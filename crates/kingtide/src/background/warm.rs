@@ -6,9 +6,11 @@
 //! rule: opening a database reads nothing that nobody asks for. Upper levels come first. Nothing leaves the cache for it, and
 //! flushes and merges come before it.
 
+use std::sync::Arc;
+
 use kingtide_base::FileId;
 use kingtide_env::sync::atomic::Ordering;
-use kingtide_table::CachedForm;
+use kingtide_table::{CachedForm, cached_bytes_max};
 
 use super::scheduler::Background;
 use crate::{engine::Engine, family::Family};
@@ -30,15 +32,17 @@ impl Background {
                 && self.merges_waiting.load(Ordering::Relaxed) == 0
         };
         let next = engine.files.next_id();
-        let (current, first) = (family.load_full(), first_cold(engine, family));
-        let (tables, blocks) = (&engine.files.tables, &engine.files.blocks);
+        let first = first_cold(engine, family);
+        // Not the memtables beside it: they would live for as long as this takes.
+        let version = Arc::clone(&family.load().version);
         let cold = || {
-            let tables = current.version.tables().map(|(_, meta)| meta);
+            let tables = version.tables().map(|(_, meta)| meta);
             tables.filter(|meta| meta.file >= first)
         };
-        let raw_bytes: u64 = cold().map(|meta| meta.raw_bytes).sum();
+        let (tables, blocks) = (&engine.files.tables, &engine.files.blocks);
         let usage = blocks.usage();
-        let form = match usage.bytes as u64 + raw_bytes <= usage.limit_bytes as u64 {
+        let wanted_bytes: u64 = cold().map(|meta| cached_bytes_max(meta)).sum();
+        let form = match usage.bytes as u64 + wanted_bytes <= usage.limit_bytes as u64 {
             true => CachedForm::RawWithRoom,
             // More blocks fit into it like this.
             false => CachedForm::Stored,

@@ -7,10 +7,12 @@ use kingtide_collections::BlockCache;
 use kingtide_format::{CodecId, TableMeta};
 
 use super::model::{Entry, Random, World};
-use crate::{CachedForm, Table, TableSettings};
+use crate::{CachedForm, Table, TableSettings, cached_bytes_max};
 
 const KEYS: usize = 4000;
 const VALUE_BYTES: usize = 100;
+/// What the cache and the block itself add to the bytes of each.
+const CACHE_ENTRY_BYTES_MAX: usize = 512;
 const ROOMY_BYTES: usize = 1 << 20;
 
 /// A table of blocks of a kilobyte whose values compress to a half, and what is in it.
@@ -75,6 +77,13 @@ fn a_warm_table_is_read_from_the_cache() {
         let usage = cache.usage();
         assert_eq!(usage.entries, table.fences.blocks());
         assert_eq!(usage.bytes > raw_bytes, is_raw, "{usage:?}");
+        let expected_max = cached_bytes_max(&warmed.meta) as usize;
+        assert!(
+            expected_max > raw_bytes,
+            "of values that compress to a half"
+        );
+        let of_the_cache = usage.entries * CACHE_ENTRY_BYTES_MAX;
+        assert!(usage.bytes < expected_max + of_the_cache, "{usage:?}");
         assert_eq!(warmed.misses_of_reading(&table, &cache), 0);
         assert!(table.warm((&cache, form), || true).expect("intact"));
         let again = cache.usage();
