@@ -11,7 +11,7 @@ use kingtide_format::block::DataBlock;
 
 use crate::cursor::CursorUse;
 use crate::sections::read_range_into;
-use crate::table::Table;
+use crate::table::{CachedForm, Table};
 use kingtide_collections::{Account, BlockCache, Charge};
 
 /// What a scan reads at once, in bytes, and the most that a walking reader does.
@@ -115,7 +115,7 @@ impl ReadAhead {
                 }
                 let block = self.read(table, index, None)?;
                 self.brought_bytes += block.memory_bytes();
-                Ok(table.cache_block(index, block, cache))
+                Ok(table.cache_block(index, block, (cache, CachedForm::RawWithRoom)))
             }
         }
     }

@@ -249,7 +249,7 @@ impl Table {
             return Ok(block);
         }
         let block = self.read_block(index)?;
-        Ok(self.cache_block(index, block, cache))
+        Ok(self.cache_block(index, block, (cache, CachedForm::RawWithRoom)))
     }
 
     /// Data block `index`, if the cache has it.
@@ -280,24 +280,12 @@ impl Table {
         self.places.holds(index)
     }
 
-    /// Puts data block `index` into the cache, with raw values where there is room for them; answers the one that all readers
-    /// share.
+    /// Puts data block `index` into the cache, in this form; answers the one that all readers share.
     pub(crate) fn cache_block(
         &self,
         index: usize,
         block: DataBlock,
-        cache: &BlockCache<DataBlock>,
-    ) -> Arc<DataBlock> {
-        self.cache_block_as(index, block, cache, CachedForm::RawWithRoom)
-    }
-
-    /// As [`Table::cache_block`], in a form that is said.
-    pub(crate) fn cache_block_as(
-        &self,
-        index: usize,
-        block: DataBlock,
-        cache: &BlockCache<DataBlock>,
-        form: CachedForm,
+        (cache, form): (&BlockCache<DataBlock>, CachedForm),
     ) -> Arc<DataBlock> {
         let key = (self.meta.file, self.fences.extent(index).start);
         let loose_bytes = match form {

@@ -44,7 +44,7 @@ impl Table {
             refused = 0;
             let read = read_ahead.fetch(self, cache, CursorUse::Scan, (index, None))?;
             if let Some(block) = Arc::into_inner(read) {
-                self.cache_block_as(index, block, cache, form);
+                self.cache_block(index, block, (cache, form));
             }
         }
         Ok(refused < REFUSALS_MAX)

@@ -5,8 +5,8 @@
 //! between the ends of a long one, it looks at every line, as a point read that copies the value does. The digest that the
 //! right answer has is computed afterwards. When they differ, the entries are visited again, each is compared byte for byte,
 //! and what is missing or wrong is counted; then the digest of the second pass must be that of the first. (They differ
-//! without a fault where keys were written more than once: which version is there is known only by looking.) Byte for byte are also compared all entries of an iteration, and of seeks and ranges one in
-//! [`CHECKED_FULLY`].
+//! without a fault where keys were written more than once: which version is there is known only by looking.) Byte for byte
+//! are also compared all entries of an iteration, and of seeks and ranges one in [`CHECKED_FULLY`].
 
 use std::{hint::black_box, time::Instant};
 

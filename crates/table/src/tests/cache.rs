@@ -10,7 +10,7 @@ use kingtide_env::sync::atomic::{AtomicU64, Ordering};
 use kingtide_env::{Directory, DirectoryEntry, File, FileLock, OpenMode};
 use kingtide_format::{CodecId, TableMeta};
 
-use super::model::{Entry, Random, World, cache};
+use super::model::{Entry, Random, World, cache, half_random_entries};
 use crate::{TableCache, TableSettings};
 
 fn tables(world: &World, count: u64) -> Vec<TableMeta> {
@@ -200,14 +200,7 @@ fn values_are_cached_raw_while_there_is_room() {
         filter_fpr: None,
         order: KeyOrder::BYTEWISE,
     };
-    let random = &mut Random(11);
-    let entries: Vec<Entry> = (0..KEYS)
-        .map(|number| {
-            let mut value = random.bytes(50);
-            value.resize(100, 0);
-            Entry::put(format!("key{number:05}").as_bytes(), 1, &value)
-        })
-        .collect();
+    let entries = half_random_entries(KEYS, 11);
     let meta = world.build(FileId(1), &settings, &entries);
     let table = world.open(&meta, &settings.order).expect("intact");
     let raw_bytes = KEYS * 100;

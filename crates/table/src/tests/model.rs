@@ -117,6 +117,17 @@ impl Entry {
     }
 }
 
+/// Puts of so many ascending keys, with values of 100 bytes that compress to a half.
+pub fn half_random_entries(count: usize, seed: u64) -> Vec<Entry> {
+    let random = &mut Random(seed);
+    let entry = |number| {
+        let mut value = random.bytes(50);
+        value.resize(100, 0);
+        Entry::put(format!("key{number:05}").as_bytes(), 1, &value)
+    };
+    (0..count).map(entry).collect()
+}
+
 pub fn order_named(name: &str) -> KeyOrder {
     KeyOrder::new(built_in_comparator(name).expect("a built-in name"))
 }

@@ -6,7 +6,7 @@ use kingtide_base::{FileId, KeyOrder, SeqNo, StorageError};
 use kingtide_collections::BlockCache;
 use kingtide_format::{CodecId, TableMeta};
 
-use super::model::{Entry, Random, World};
+use super::model::{Entry, World, half_random_entries};
 use crate::{CachedForm, Table, TableSettings, cached_bytes_max};
 
 const KEYS: usize = 4000;
@@ -32,14 +32,7 @@ impl Warmed {
             filter_fpr: None,
             order: KeyOrder::BYTEWISE,
         };
-        let random = &mut Random(file.0);
-        let entries: Vec<Entry> = (0..KEYS)
-            .map(|number| {
-                let mut value = random.bytes(VALUE_BYTES / 2);
-                value.resize(VALUE_BYTES, 0);
-                Entry::put(format!("key{number:05}").as_bytes(), 1, &value)
-            })
-            .collect();
+        let entries = half_random_entries(KEYS, file.0);
         let meta = world.build(file, &settings, &entries);
         Self {
             world,
