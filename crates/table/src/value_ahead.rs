@@ -16,15 +16,15 @@ use kingtide_format::vlog::VLOG_HEADER_BYTES;
 use crate::value_log::ValueFiles;
 
 /// Files that are read ahead of at the same time; others are forgotten, the one not met for longest first.
-const WINDOWS_MAX: usize = 64;
+const WINDOWS_MAX: usize = 512;
 /// The longest piece, in bytes.
 const PIECE_BYTES_MAX: u64 = 256 << 10;
 /// So long a piece may be for any number of files.
-const PIECE_BYTES_MIN: u64 = 32 << 10;
-/// The first piece holds about so many records, of this length at least and [`PIECE_BYTES_MIN`] at most: a short range over
-/// short values in many files would read little else than what it does not need.
+const PIECE_BYTES_MIN: u64 = 4 << 10;
+/// The first piece holds about so many records, of this length at most: a short range over short values in many files would
+/// read little else than what it does not need.
 const FIRST_RECORDS: u64 = 8;
-const FIRST_PIECE_BYTES_MIN: u64 = 4 << 10;
+const FIRST_PIECE_BYTES_MAX: u64 = 32 << 10;
 /// All pieces together, in bytes.
 const PIECES_BYTES_MAX: u64 = WINDOWS_MAX as u64 * PIECE_BYTES_MIN;
 /// The largest gap that a step may have, in bytes.
@@ -202,8 +202,9 @@ impl Window {
             return None;
         }
         let record_bytes = end.checked_sub(start)?;
-        let first = (record_bytes.saturating_mul(FIRST_RECORDS))
-            .clamp(FIRST_PIECE_BYTES_MIN, PIECE_BYTES_MIN);
+        let first = record_bytes
+            .saturating_mul(FIRST_RECORDS)
+            .clamp(PIECE_BYTES_MIN, FIRST_PIECE_BYTES_MAX.min(piece_bytes_max));
         self.piece_bytes = (self.piece_bytes * 2).clamp(first, piece_bytes_max);
         if record_bytes >= self.piece_bytes {
             return None;

@@ -34,15 +34,17 @@ use crate::{
     error::{Error, ErrorKind, Result},
     events::Event,
     family::encode_options,
-    files::Files,
-    files::FilesMemory,
+    files::{Files, FilesMemory, OpenFilesMax},
     flush::{MemoryPass, write_memtables},
     manifest::{Manifest, ManifestState},
     output::{Output, cuts::Cuts},
 };
 
-/// Tables of the copy that are kept open while they are verified.
-const TABLES_OPEN_MAX: usize = 16;
+/// Files of the copy that are kept open while they are verified.
+const OPEN_MAX: OpenFilesMax = OpenFilesMax {
+    tables: 16,
+    values: 16,
+};
 
 /// What a backup or a checkpoint made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,7 +101,7 @@ pub(crate) fn run(
     let files = Files::new(
         Arc::clone(&target.klog),
         Arc::clone(&target.vlog),
-        TABLES_OPEN_MAX,
+        OPEN_MAX,
         FilesMemory {
             cache_bytes: 0,
             cache_floor_bytes: 0,

@@ -42,7 +42,7 @@ use crate::{
     family::{
         Family, FamilyParts, Opening, SuperVersion, decode_options, encode_options, is_pending_name,
     },
-    files::{Files, FilesMemory, fit_open_tables},
+    files::{Files, FilesMemory, fit_open_files},
     manifest::{self, Manifest, ManifestState},
     memtable::MemtableSource,
     options::{FamilyOptions, Options},
@@ -145,7 +145,7 @@ fn open_files(
     let files = Files::new(
         Arc::clone(&place.klog),
         Arc::clone(&place.vlog),
-        fit_open_tables(options.open_tables_max, place.env.open_files_max()),
+        fit_open_files(options.open_tables_max, place.env.open_files_max()),
         FilesMemory::of(&plan, budget),
         unused_file_id(place, state)?,
     );

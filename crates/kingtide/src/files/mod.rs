@@ -34,9 +34,18 @@ use crate::{
 };
 
 /// Value files kept open.
-const VALUE_FILES_OPEN_MAX: usize = 64;
-/// Files that the process may have open besides tables.
-const FILES_RESERVED: usize = VALUE_FILES_OPEN_MAX + 128;
+const VALUE_FILES_OPEN_MAX: usize = 1024;
+/// Files that the process may have open besides tables and value files.
+const FILES_RESERVED: usize = 128;
+/// Of the files that are left, tables take at most three parts in four.
+const VALUE_FILES_SHARE: usize = 4;
+
+/// How many files stay open at most while nobody reads them; at least one of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OpenFilesMax {
+    pub(crate) tables: usize,
+    pub(crate) values: usize,
+}
 
 /// A file that the manifest does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,18 +101,18 @@ impl Files {
     pub(crate) fn new(
         klog: Arc<dyn Directory>,
         vlog: Arc<dyn Directory>,
-        open_tables_max: usize,
+        open_max: OpenFilesMax,
         memory: FilesMemory,
         next_file: FileId,
     ) -> Self {
         let budget = memory.budget;
         let in_klog = Arc::clone(&klog);
-        let tables = TableCache::with_budget(in_klog, open_tables_max, Arc::clone(&budget));
+        let tables = TableCache::with_budget(in_klog, open_max.tables, Arc::clone(&budget));
         let (bytes, floor_bytes) = (memory.cache_bytes, memory.cache_floor_bytes);
         let blocks = Arc::new(BlockCache::with_budget(bytes, floor_bytes, &budget));
         Self {
             tables: Arc::new(tables),
-            values: ValueFiles::new(Arc::clone(&vlog), VALUE_FILES_OPEN_MAX)
+            values: ValueFiles::new(Arc::clone(&vlog), open_max.values)
                 .with_cache(Arc::clone(&blocks)),
             blocks,
             budget,
@@ -282,19 +291,26 @@ impl Files {
     }
 }
 
-/// How many tables stay open at most: as many as `wanted` (0: any number), but no more than fit into the files that the
-/// process may have open, with room left for value files, the log and what else the program has open.
-pub(crate) fn fit_open_tables(wanted: usize, open_files_max: Option<u64>) -> usize {
+/// As many tables as are `wanted` (0: any number), but no more than fit into the files that the process may have open, with room
+/// left for value files, the log and what else the program has open.
+pub(crate) fn fit_open_files(wanted: usize, open_files_max: Option<u64>) -> OpenFilesMax {
     let wanted = match wanted {
         0 => usize::MAX,
         count => count,
     };
     let Some(files) = open_files_max else {
-        return wanted;
+        return OpenFilesMax {
+            tables: wanted,
+            values: VALUE_FILES_OPEN_MAX,
+        };
     };
     let files = usize::try_from(files).unwrap_or(usize::MAX);
-    let fitting = files.saturating_sub(FILES_RESERVED).max(files / 4).max(1);
-    wanted.min(fitting)
+    let free = files.saturating_sub(FILES_RESERVED).max(files / 4);
+    let tables = wanted.min(free - free / VALUE_FILES_SHARE).max(1);
+    OpenFilesMax {
+        tables,
+        values: free.saturating_sub(tables).clamp(1, VALUE_FILES_OPEN_MAX),
+    }
 }
 
 /// Reads the separated values of one family, whose order says which spellings of a key are the same key.
@@ -332,13 +348,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn open_tables_fit_into_the_limit_of_open_files() {
-        assert_eq!(fit_open_tables(256, None), 256);
-        assert_eq!(fit_open_tables(0, None), usize::MAX);
-        assert_eq!(fit_open_tables(256, Some(1024)), 256);
-        assert_eq!(fit_open_tables(0, Some(1024)), 1024 - 192);
-        assert_eq!(fit_open_tables(5000, Some(1024)), 1024 - 192);
-        assert_eq!(fit_open_tables(256, Some(64)), 16);
-        assert_eq!(fit_open_tables(256, Some(0)), 1);
+    fn open_files_fit_into_the_limit_of_the_process() {
+        let fit = |wanted, limit| {
+            let max = fit_open_files(wanted, limit);
+            (max.tables, max.values)
+        };
+        assert_eq!(fit(256, None), (256, 1024));
+        assert_eq!(fit(0, None), (usize::MAX, 1024));
+        assert_eq!(fit(256, Some(1024)), (256, 640));
+        assert_eq!(fit(0, Some(1024)), (672, 224));
+        assert_eq!(fit(5000, Some(1024)), (672, 224));
+        assert_eq!(fit(256, Some(20_000)), (256, 1024));
+        assert_eq!(fit(256, Some(64)), (12, 4));
+        assert_eq!(fit(256, Some(0)), (1, 1));
     }
 }

@@ -9,7 +9,7 @@ use kingtide_testkit::Random;
 use super::*;
 use crate::{
     family::testing::{family, small},
-    files::FilesMemory,
+    files::{FilesMemory, OpenFilesMax},
     options::FamilyOptions,
     version::Version,
 };
@@ -27,7 +27,16 @@ fn files() -> (MemoryEnv, FaultyEnv, Files) {
         cache_floor_bytes: 0,
         budget: MemoryBudget::unlimited(),
     };
-    let files = Files::new(open("/db/klog"), open("/db/vlog"), 16, unlimited, FileId(1));
+    let files = Files::new(
+        open("/db/klog"),
+        open("/db/vlog"),
+        OpenFilesMax {
+            tables: 16,
+            values: 4,
+        },
+        unlimited,
+        FileId(1),
+    );
     (memory, env, files)
 }
 

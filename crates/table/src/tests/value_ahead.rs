@@ -95,10 +95,10 @@ fn scans_read_in_pieces_and_jumps_do_not() {
 }
 
 /// Goal: a scan whose values lie in several files is read ahead in each. Method: four files with every fourth value; then
-/// more files than windows, which is correct, if not fast.
+/// more of them.
 #[test]
 fn scans_over_several_files_read_ahead_in_each() {
-    for (count, most) in [(4, 80), (20, 160), (60, 320), (100, 720)] {
+    for (count, most) in [(4, 80), (20, 160), (60, 320), (100, 420)] {
         let world = world();
         let files = ValueFiles::new(Arc::clone(&world.directory), 128);
         let mut order = vec![(0, None); 600];
