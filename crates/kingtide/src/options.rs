@@ -238,7 +238,9 @@ pub struct FamilyOptions {
     pub value_threshold_bytes: usize,
     /// The share of the value log, 0 to 0.9, that is live at least: with less, values are copied out of files that are
     /// mostly dead, so that these can be removed. Work begins a little before that. Half a byte is copied for each byte
-    /// that is written, about, at the default and with overwrites of random keys; 0 switches this off. Default: 0.5.
+    /// that is written, about, at the default and with overwrites of random keys. When the database is idle, values that lie
+    /// scattered over many files are put in the order of their keys as well, within the same room. 0 switches both off.
+    /// Default: 0.5.
     pub value_live_ratio_min: f64,
     /// Compression of blocks and values. Default: LZ4.
     pub compression: Compression,

@@ -151,7 +151,7 @@ pub struct ValueStats {
     pub bytes: u64,
     /// Bytes of records in them that tables point to; some of them may be hidden by newer entries of their keys.
     pub live_bytes: u64,
-    /// Bytes of records that were copied since the open, because they lay in files that were mostly dead.
+    /// Bytes of records that were copied since the open, because they lay in files that were mostly dead, or scattered over many.
     pub copied_bytes: u64,
 }
 

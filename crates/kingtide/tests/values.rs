@@ -130,6 +130,113 @@ fn merges_do_not_write_long_values_again() {
     db.close().expect("closes");
 }
 
+/// Puts short values whose keys differ by `rounds` in one value file each, and merges their tables.
+fn scatter(db: &Db, family: &ColumnFamily, rounds: usize, keys: usize) {
+    for round in 0..rounds {
+        for index in 0..keys {
+            let number = index * rounds + round;
+            db.put(family, &key(number), &short_value(number))
+                .expect("a put");
+        }
+        db.flush(family).expect("a flush");
+    }
+    db.compact(family).expect("a merge");
+}
+
+fn short_value(number: usize) -> Vec<u8> {
+    Random::new(number as u64).bytes(600)
+}
+
+/// All that `family` has, in order.
+fn assert_short_values(db: &Db, family: &ColumnFamily, keys: usize) {
+    let mut iter = db.iter(family, IterOptions::default()).expect("open");
+    let mut is_there = iter.seek_to_first().expect("readable");
+    for number in 0..keys {
+        assert!(is_there, "key {number} is missing");
+        assert_eq!(iter.key(), key(number));
+        assert_eq!(iter.value().expect("readable"), short_value(number));
+        is_there = iter.next().expect("readable");
+    }
+    assert!(!is_there);
+}
+
+/// Goal: when nobody writes, values that are scattered over many files are put in the order of their keys, once, and readers notice
+/// nothing. Method: files that each hold every fortieth key; an iterator from before; what is left is counted; a second rest
+/// and a reopen copy nothing.
+#[test]
+fn scattered_values_are_put_in_order_when_the_database_is_idle() {
+    const ROUNDS: usize = 40;
+    const KEYS: usize = 100;
+    let directory = tempfile::tempdir().expect("a directory");
+    let db = open(directory.path());
+    let family = db.create_family("f", settings()).expect("a new name");
+    scatter(&db, &family, ROUNDS, KEYS);
+    let scattered = values_of(&db, &family);
+    assert!(scattered.files >= ROUNDS, "{scattered:?}");
+    assert_eq!(scattered.copied_bytes, 0, "merges under load copy none");
+    let mut iter = db.iter(&family, IterOptions::default()).expect("open");
+    assert!(iter.seek(&key(1234)).expect("readable"));
+    db.wait_idle().expect("background work goes well");
+    for number in 1234..ROUNDS * KEYS {
+        assert_eq!(iter.value().expect("readable"), short_value(number));
+        assert_eq!(
+            iter.next().expect("readable"),
+            number + 1 < ROUNDS * KEYS,
+            "after {number}"
+        );
+    }
+    drop(iter);
+    db.wait_idle().expect("background work goes well");
+    let ordered = values_of(&db, &family);
+    // Half of them at a time, so that there is room for the copies.
+    assert!(ordered.files <= 4, "{ordered:?}");
+    assert!(
+        ordered.copied_bytes <= scattered.live_bytes * 5 / 4,
+        "{ordered:?}"
+    );
+    assert_eq!(bytes_in(directory.path(), "vlog"), ordered.bytes);
+    assert!(ordered.bytes <= scattered.bytes);
+    assert_short_values(&db, &family, ROUNDS * KEYS);
+    db.close().expect("closes");
+    let db = open(directory.path());
+    let family = db.family("f").expect("it is there");
+    db.wait_idle().expect("background work goes well");
+    assert_eq!(values_of(&db, &family).copied_bytes, 0, "they lie in order");
+    assert_short_values(&db, &family, ROUNDS * KEYS);
+    db.close().expect("closes");
+}
+
+/// Goal: values are left where they are if copying them would give no room back, or is not wanted. Method: a clone that shares
+/// the files; a family whose values are not to be copied; one whose values are long.
+#[test]
+fn values_that_are_shared_long_or_not_to_be_copied_stay_where_they_are() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let db = open(directory.path());
+    let shared = db.create_family("shared", settings()).expect("a new name");
+    scatter(&db, &shared, 20, 50);
+    let clone = db.clone_family("shared", "clone").expect("a new name");
+    let fixed = FamilyOptions {
+        value_live_ratio_min: 0.0,
+        ..settings()
+    };
+    let fixed = db.create_family("fixed", fixed).expect("a new name");
+    scatter(&db, &fixed, 20, 50);
+    let long = db.create_family("long", settings()).expect("a new name");
+    for round in 0..20 {
+        (0..50).for_each(|index| put(&db, &long, index * 20 + round, 0));
+        db.flush(&long).expect("a flush");
+    }
+    db.compact(&long).expect("a merge");
+    db.wait_idle().expect("background work goes well");
+    for family in [&shared, &clone, &fixed, &long] {
+        assert_eq!(values_of(&db, family).copied_bytes, 0);
+    }
+    for family in [&shared, &clone, &fixed] {
+        assert_short_values(&db, family, 1000);
+    }
+    db.close().expect("closes");
+}
+
 /// Goal: deleted values vanish from an idle database, however few they are. Method: fifty long values, deleted one by one
 /// or all at once; nothing else asks for a merge.
 #[test]

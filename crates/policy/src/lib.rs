@@ -12,6 +12,7 @@
 //! | `overlap` | the parts of level 1 |
 //! | `place` | where new tables go |
 //! | `values` | which value files are emptied, and how much room they may take meanwhile |
+//! | `value_order` | which values are put in key order |
 //! | `pace` | how much writers are held back |
 //! | [`simulation`] | a tree that lives by plans: for tests, and for the binary `compaction-sim` |
 
@@ -21,6 +22,7 @@ mod pick;
 mod place;
 mod shape;
 pub mod simulation;
+mod value_order;
 mod values;
 
 pub use overlap::sorted_runs;
@@ -30,6 +32,7 @@ pub use place::place;
 pub use shape::{
     MergeInput, MergePlan, PolicyOptions, Reservation, TableShape, TreeShape, last_level,
 };
+pub use value_order::{SCATTERED_FILES_MIN, pick_value_order};
 pub use values::{
     LastPass, NewerDeletes, ValueBounds, ValueFileShape, ValueRoom, ValueShape, ValueTable,
     ValueWork, hidden_bytes_max, pick_value_work, value_room,

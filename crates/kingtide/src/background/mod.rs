@@ -9,6 +9,7 @@
 //! | `hold` | merging by hand, cancelling merges, what is going on |
 //! | `collect` | dead values give their room back |
 //! | `settle` | families with many tombstones are merged when the database is idle |
+//! | `order` | values are put in the order of their keys when the database is idle |
 //! | `rest` | level 1 is emptied when the database is idle |
 //! | `warm` | what was written is brought into the block cache when the database is idle |
 //! | `trim` | memory that was freed goes back to the system |
@@ -23,6 +24,7 @@ mod early;
 mod helping;
 mod hold;
 mod keeper;
+mod order;
 mod rest;
 mod scheduler;
 mod settle;

@@ -49,8 +49,8 @@ pub(crate) enum Task {
     Flush,
     /// Merge tables as the policy wants.
     Merge,
-    /// What waits for quiet: merge a family with many tombstones to the bottom, empty level 1, and empty value files that
-    /// are mostly dead; and bring what was written into the cache.
+    /// What waits for quiet: merge a family with many tombstones to the bottom, empty level 1, empty value files that are
+    /// mostly dead, put values in order; and bring what was written into the cache.
     Settle,
     /// Merge the runs of the active memtable.
     MergeRuns,
@@ -464,6 +464,7 @@ impl Background {
                 self.settle(engine, family)?;
                 self.rest(engine, family)?;
                 self.collect_values(engine, family)?;
+                self.order_values(engine, family)?;
                 self.schedule_merge(engine, family);
                 self.warm(engine, family);
                 Ok(())

@@ -24,7 +24,7 @@ use crate::{
     error::Result,
     family::{Family, Settled, SuperVersion},
     flush::flush_oldest,
-    vlog::hides_values,
+    vlog::{hides_values, wants_order},
 };
 
 /// Fewer tombstones are not worth a merge.
@@ -37,15 +37,17 @@ const HIDDEN_SHARE: u64 = 4;
 const FRAGMENTS_MAX: usize = 1000;
 
 impl Background {
-    /// Has all families settled that should be, level 1 of those that [rest](super::rest) emptied, and what is new
-    /// [brought into the cache](super::warm); merge threads do it.
+    /// Has all families settled that should be, level 1 of those that [rest](super::rest) emptied, their values put
+    /// [in order](super::order), and what is new [brought into the cache](super::warm); merge threads do it.
     pub(crate) fn schedule_settling(&self, engine: &Engine) {
         if engine.options.read_only || self.are_merges_stopped() {
             return;
         }
         for family in engine.families.all() {
+            family.set_rests();
             if wants_settling(engine, &family)
                 || wants_rest(engine, &family)
+                || wants_order(engine, &family)
                 || wants_warming(engine, &family)
             {
                 self.schedule(Task::Settle, &family);

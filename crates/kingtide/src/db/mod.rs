@@ -476,8 +476,8 @@ impl Db {
 
     /// Waits until no flush and no merge is queued or running, and does what an idle database does by itself after a
     /// while: has families that hold many tombstones, or tombstones that got too old, compacted, empties level 1 of those
-    /// where that is little work, brings what was written into the block cache while that has room, and gives back what
-    /// nobody needs: the memory of empty memtables, files of tables that were merged, and the room of the log if everything is
+    /// where that is little work, puts values that lie scattered over many files of the value log in the order of their keys,
+    /// brings what was written into the block cache while that has room, and gives back what nobody needs: the memory of empty memtables, files of tables that were merged, and the room of the log if everything is
     /// in tables.
     ///
     /// # Errors

@@ -41,7 +41,7 @@ pub(crate) struct FamilyTotals {
     pub(crate) merge_bytes_written: u64,
     /// Versions that flushes and merges dropped, by reason.
     pub(crate) dropped: DroppedVersions,
-    /// Bytes of records that were copied out of value files that were mostly dead.
+    /// Bytes of records that were copied out of value files that were emptied.
     pub(crate) value_bytes_copied: u64,
 }
 

@@ -93,6 +93,10 @@ pub(crate) struct Family {
     pub(crate) settled: Mutex<Option<Settled>>,
     /// Tables with smaller ids were brought into the cache; see `background/warm`.
     warmed: AtomicU64,
+    /// Nobody wrote to it for long when this was set; taken back by what is done then.
+    rests: AtomicBool,
+    /// Of tables with smaller ids it was seen to that their values lie in order; see `vlog/order`.
+    ordered: AtomicU64,
     /// Held by the one flush of this family that runs.
     pub(crate) flushing: Mutex<()>,
     /// Who is told of commits.
@@ -139,6 +143,8 @@ impl Family {
             rotating: Mutex::new(()),
             settled: Mutex::new(None),
             warmed: AtomicU64::new(0),
+            rests: AtomicBool::new(false),
+            ordered: AtomicU64::new(0),
             flushing: Mutex::new(()),
             hooks: hook::HookQueue::new(),
         }
@@ -152,6 +158,27 @@ impl Family {
 
     pub(crate) fn set_warmed(&self, below: FileId) {
         self.warmed.store(below.0, Ordering::Relaxed);
+    }
+
+    /// The database is idle.
+    pub(crate) fn set_rests(&self) {
+        // Relaxed, here and below: a hint.
+        self.rests.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was since this was asked last.
+    pub(crate) fn take_rests(&self) -> bool {
+        self.rests.swap(false, Ordering::Relaxed)
+    }
+
+    /// The values of tables with smaller ids lie in order, as far as can be.
+    pub(crate) fn ordered(&self) -> FileId {
+        // Relaxed, here and below: what is looked at twice is in order already.
+        FileId(self.ordered.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_ordered(&self, below: FileId) {
+        self.ordered.store(below.0, Ordering::Relaxed);
     }
 
     pub(crate) fn name(&self) -> String {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `survey` | what the choice is told of a family: its value files, and how much of them may be hidden |
 //! | `collect` | does what was chosen |
+//! | `order` | values that lie scattered over many files are put in key order, when the database is idle |
 //!
 //! A value file is never changed. It is *emptied*: the tables that point to it are written once more, and on the way
 //! their values are copied to a new file. When no table points to it any more it goes as any file does: first from the
@@ -16,10 +17,12 @@
 //! anyway copy as they go, and only the tables that are left are written for this alone.
 
 mod collect;
+mod order;
 mod survey;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
 
 pub(crate) use collect::{collect, wants_collection};
+pub(crate) use order::{put_in_order, wants_order};
 pub(crate) use survey::{hides_values, of_family};

@@ -1,0 +1,144 @@
+//! Values in the order of their keys, for a family that nobody writes to.
+//!
+//! Each flush writes value files of its own, so after many of them a range reads a little of every file. When the database
+//! is idle, those files over which the values of neighbouring keys are scattered are emptied, as those are that are mostly
+//! dead: the tables that point to them are written once more, and their values are copied in key order. Which files
+//! go together is chosen by [`pick_value_order`]; half of the room is left that the value log may take, so that writers who come
+//! back meanwhile are not held back.
+//!
+//! Files whose records are long are left alone: each is a read of its own anyhow. So are those that clones share, and those
+//! that level 1 points to.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use kingtide_base::{Cursor, FileId, ValueRef};
+use kingtide_format::TableMeta;
+use kingtide_policy::{SCATTERED_FILES_MIN, pick_value_order, value_room};
+use kingtide_table::CursorUse;
+
+use super::{
+    collect::collect,
+    survey::{bounds_of, listed_bytes, shape_of},
+};
+use crate::{engine::Engine, error::Result, family::Family, version::Version};
+
+/// Longer records are not put in order, in bytes on average of what a table points to in a file.
+const RECORD_BYTES_MAX: u64 = 4 << 10;
+/// Places of a table that are looked at, and how many entries at each.
+const SAMPLES: u64 = 3;
+const SAMPLE_ENTRIES: usize = 16 * SCATTERED_FILES_MIN;
+
+/// True when tables of `family` that were not looked at yet point to many value files.
+pub(crate) fn wants_order(engine: &Engine, family: &Family) -> bool {
+    let first = family.ordered();
+    !engine.options.read_only
+        && family.options().value_live_ratio_min > 0.0
+        && below_level_one(&family.load().version)
+            .any(|table| table.file >= first && table.value_files.len() >= SCATTERED_FILES_MIN)
+}
+
+/// Puts values in order until there is nothing more to do or `is_stopped`. To be called by a holder of the family's merges.
+///
+/// # Errors
+/// As [`collect`].
+pub(crate) fn put_in_order(
+    engine: &Engine,
+    family: &Arc<Family>,
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<()> {
+    while !is_stopped() && !family.is_dropped() {
+        let next = engine.files.next_id();
+        let scattered = scattered_files(engine, family)?;
+        if scattered.is_empty() {
+            family.set_ordered(next);
+            return Ok(());
+        }
+        let before = family.emptied();
+        family.set_emptied(&scattered | &before);
+        let outcome = collect(engine, family, is_stopped);
+        let is_done = below_level_one(&family.load().version)
+            .flat_map(|table| &table.value_files)
+            .all(|used| !scattered.contains(&used.file));
+        if !is_done {
+            // Merges under load need not go on with it.
+            family.set_emptied(&*family.emptied() - &(&scattered - &before));
+        }
+        outcome?;
+        if !is_done {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// The files to empty next, so that values lie in order.
+fn scattered_files(engine: &Engine, family: &Family) -> Result<BTreeSet<FileId>> {
+    let version = Arc::clone(&family.load().version);
+    let mut wanted: BTreeSet<FileId> = BTreeSet::new();
+    for table in below_level_one(&version) {
+        let short = table
+            .value_files
+            .iter()
+            .filter(|used| used.bytes <= used.records.saturating_mul(RECORD_BYTES_MAX));
+        let short: BTreeSet<FileId> = short.map(|used| used.file).collect();
+        if short.len() >= SCATTERED_FILES_MIN && is_scattered(engine, family, table)? {
+            wanted.extend(short);
+        }
+    }
+    if wanted.is_empty() {
+        return Ok(wanted);
+    }
+    for (_, table) in version.tables().filter(|(level, _)| *level == 1) {
+        for used in &table.value_files {
+            wanted.remove(&used.file);
+        }
+    }
+    let shape = shape_of(engine, family);
+    let of_family = |file: FileId| -> u64 {
+        let uses = version.tables().flat_map(|(_, table)| &table.value_files);
+        uses.filter(|used| used.file == file)
+            .map(|used| used.bytes)
+            .sum()
+    };
+    let room = value_room(&shape, bounds_of(family), family.value_room.last_pass());
+    let mut files = shape.files;
+    files.retain(|shape| {
+        wanted.contains(&shape.file) && shape.listed_bytes <= of_family(shape.file)
+    });
+    let listed: u64 = version.tables().map(|(_, table)| listed_bytes(table)).sum();
+    let copied_bytes_max = (room.most.saturating_sub(room.taken) / 2).min(listed / 2);
+    let disk = &engine.pipeline.disk;
+    disk.look();
+    let free = disk.free_bytes().unwrap_or(u64::MAX);
+    let free = free.saturating_sub(family.disk_free_bytes_min());
+    Ok(pick_value_order(&files, copied_bytes_max.min(free / 2)))
+}
+
+/// Tells whether the values of neighbouring keys of `table` lie in many files, as far as samples show.
+fn is_scattered(engine: &Engine, family: &Family, table: &TableMeta) -> Result<bool> {
+    let open = engine.files.tables.get(table, &family.order)?;
+    let mut cursor = open.cursor(&engine.files.blocks, CursorUse::Read);
+    for (key, _) in open.samples(table.file_bytes / SAMPLES) {
+        let mut found: BTreeSet<FileId> = BTreeSet::new();
+        cursor.seek(&key)?;
+        for _ in 0..SAMPLE_ENTRIES {
+            if !cursor.is_valid() {
+                break;
+            }
+            if let ValueRef::Separated(pointer) = cursor.value()? {
+                found.insert(pointer.file);
+            }
+            cursor.next()?;
+        }
+        if found.len() >= SCATTERED_FILES_MIN {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The tables of `version` that are never merged by themselves: those of level 1 still are.
+fn below_level_one(version: &Version) -> impl Iterator<Item = &Arc<TableMeta>> {
+    let tables = version.tables().filter(|(level, _)| *level > 1);
+    tables.map(|(_, table)| table)
+}
