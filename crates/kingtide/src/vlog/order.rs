@@ -9,16 +9,19 @@
 //! Files whose records are long are left alone: each is a read of its own anyhow. So are those that clones share, and those
 //! that level 1 points to.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use kingtide_base::{Cursor, FileId, ValueRef};
 use kingtide_format::TableMeta;
-use kingtide_policy::{SCATTERED_FILES_MIN, pick_value_order, value_room};
+use kingtide_policy::{SCATTERED_FILES_MIN, ValueShape, pick_value_order, value_room};
 use kingtide_table::CursorUse;
 
 use super::{
     collect::collect,
-    survey::{bounds_of, listed_bytes, shape_of},
+    survey::{bounds_of, shape_of},
 };
 use crate::{engine::Engine, error::Result, family::Family, version::Version};
 
@@ -40,7 +43,7 @@ pub(crate) fn wants_order(engine: &Engine, family: &Family) -> bool {
 /// Puts values in order until there is nothing more to do or `is_stopped`. To be called by a holder of the family's merges.
 ///
 /// # Errors
-/// As [`collect`].
+/// As [`collect`]; tables that are there are not looked at again then.
 pub(crate) fn put_in_order(
     engine: &Engine,
     family: &Arc<Family>,
@@ -48,7 +51,7 @@ pub(crate) fn put_in_order(
 ) -> Result<()> {
     while !is_stopped() && !family.is_dropped() {
         let next = engine.files.next_id();
-        let scattered = scattered_files(engine, family)?;
+        let scattered = scattered_files(engine, family);
         if scattered.is_empty() {
             family.set_ordered(next);
             return Ok(());
@@ -63,7 +66,8 @@ pub(crate) fn put_in_order(
             // Merges under load need not go on with it.
             family.set_emptied(&*family.emptied() - &(&scattered - &before));
         }
-        outcome?;
+        // What cannot be read is not tried again and again: each try may write much.
+        outcome.inspect_err(|_| family.set_ordered(next))?;
         if !is_done {
             return Ok(());
         }
@@ -72,7 +76,7 @@ pub(crate) fn put_in_order(
 }
 
 /// The files to empty next, so that values lie in order.
-fn scattered_files(engine: &Engine, family: &Family) -> Result<BTreeSet<FileId>> {
+fn scattered_files(engine: &Engine, family: &Family) -> BTreeSet<FileId> {
     let version = Arc::clone(&family.load().version);
     let mut wanted: BTreeSet<FileId> = BTreeSet::new();
     for table in below_level_one(&version) {
@@ -81,37 +85,40 @@ fn scattered_files(engine: &Engine, family: &Family) -> Result<BTreeSet<FileId>>
             .iter()
             .filter(|used| used.bytes <= used.records.saturating_mul(RECORD_BYTES_MAX));
         let short: BTreeSet<FileId> = short.map(|used| used.file).collect();
-        if short.len() >= SCATTERED_FILES_MIN && is_scattered(engine, family, table)? {
+        // A table that cannot be read is left to those who read it: they are told.
+        if short.len() >= SCATTERED_FILES_MIN
+            && is_scattered(engine, family, table).unwrap_or(false)
+        {
             wanted.extend(short);
         }
     }
     if wanted.is_empty() {
-        return Ok(wanted);
+        return wanted;
     }
-    for (_, table) in version.tables().filter(|(level, _)| *level == 1) {
-        for used in &table.value_files {
-            wanted.remove(&used.file);
-        }
+    let mut shape = shape_of(engine, family);
+    let copied_bytes_max = copied_bytes_max(engine, family, &shape);
+    // What the tables that will be written again point to; in files of which others need a part as well this is less than all.
+    let mut listed_bytes: BTreeMap<FileId, u64> = BTreeMap::new();
+    for used in below_level_one(&version).flat_map(|table| &table.value_files) {
+        *listed_bytes.entry(used.file).or_default() += used.bytes;
     }
-    let shape = shape_of(engine, family);
-    let of_family = |file: FileId| -> u64 {
-        let uses = version.tables().flat_map(|(_, table)| &table.value_files);
-        uses.filter(|used| used.file == file)
-            .map(|used| used.bytes)
-            .sum()
-    };
-    let room = value_room(&shape, bounds_of(family), family.value_room.last_pass());
-    let mut files = shape.files;
-    files.retain(|shape| {
-        wanted.contains(&shape.file) && shape.listed_bytes <= of_family(shape.file)
+    shape.files.retain(|shape| {
+        let listed = listed_bytes.get(&shape.file).copied().unwrap_or(0);
+        wanted.contains(&shape.file) && listed >= shape.listed_bytes
     });
-    let listed: u64 = version.tables().map(|(_, table)| listed_bytes(table)).sum();
-    let copied_bytes_max = (room.most.saturating_sub(room.taken) / 2).min(listed / 2);
+    pick_value_order(&shape.files, copied_bytes_max)
+}
+
+/// How many bytes of records may be copied at a time: half of the room that the value log has left, half of what is live, and
+/// half of what is free on the device.
+fn copied_bytes_max(engine: &Engine, family: &Family, shape: &ValueShape) -> u64 {
+    let room = value_room(shape, bounds_of(family), family.value_room.last_pass());
     let disk = &engine.pipeline.disk;
     disk.look();
     let free = disk.free_bytes().unwrap_or(u64::MAX);
     let free = free.saturating_sub(family.disk_free_bytes_min());
-    Ok(pick_value_order(&files, copied_bytes_max.min(free / 2)))
+    let left = room.most.saturating_sub(room.taken);
+    left.min(shape.listed_bytes()).min(free) / 2
 }
 
 /// Tells whether the values of neighbouring keys of `table` lie in many files, as far as samples show.
