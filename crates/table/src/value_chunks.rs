@@ -19,7 +19,7 @@ use kingtide_format::{CodecId, ValueFileMeta};
 
 use crate::names::{damaged, vlog_path};
 use crate::output::Output;
-use crate::sections::read_range;
+use crate::sections::{read_range, read_range_into};
 
 /// Writes a value file that holds one value, chunk by chunk. Dropping it without [`SpilledValueWriter::finish`] leaves an
 /// incomplete file to be removed.
@@ -197,12 +197,12 @@ pub(crate) fn read_chunks(
         )));
     }
     judge(walk.header())?;
-    let mut piece = Vec::new();
+    let (mut chunk, mut piece) = (Vec::new(), Vec::new());
     while let Some(at) = walk.next_header() {
         let fault = |fault: BlockFault| damaged(name, at, fault);
         let head = read_header((file, name), at)?;
         let length = walk.chunk_bytes(&head).map_err(fault)?;
-        let chunk = read_range(file, name, at, at.saturating_add(length as u64))?;
+        read_range_into(file, name, at..at.saturating_add(length as u64), &mut chunk)?;
         walk.open(&chunk, &mut piece).map_err(fault)?;
         sink(&piece)?;
     }

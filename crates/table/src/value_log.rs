@@ -282,6 +282,10 @@ impl ValueFiles {
         key: &[u8],
         sink: &mut dyn FnMut(&[u8]) -> StorageResult<()>,
     ) -> StorageResult<()> {
+        // Of so short a value pieces are of no use.
+        if (pointer.value_bytes as usize) < LONG_VALUE_BYTES {
+            return sink(&self.read(pointer, key)?);
+        }
         let value_file = self.open(pointer.file)?;
         let file = (&*value_file.file, value_file.name.as_str());
         if !is_chunked(file, pointer)? {

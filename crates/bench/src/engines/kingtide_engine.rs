@@ -182,11 +182,7 @@ impl Session for KingtideSession<'_> {
 
 fn get(db: &Db, family: &ColumnFamily, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
     value.clear();
-    let found = db.get(family, key)?;
-    if let Some(bytes) = &found {
-        value.extend_from_slice(bytes);
-    }
-    Ok(found.is_some())
+    Ok(db.get_to(family, key, value)?.is_some())
 }
 
 /// Visits at most `limit` entries from the first key at or behind `from`; answers how many.
