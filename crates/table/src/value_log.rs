@@ -272,7 +272,7 @@ impl ValueFiles {
 
     /// Hands the value that `pointer` leads to and that was appended for `key` to `sink`, piece by piece. Of a value in
     /// chunks no more than one is in memory at a time, and every piece is verified before it is handed out; any other
-    /// value is one piece.
+    /// value, and one of less than a mebibyte, is one piece.
     ///
     /// # Errors
     /// As [`ValueFiles::read`], and what `sink` answers, at once; what was handed out before stays handed out.

@@ -52,7 +52,8 @@ fn a_value_comes_back_as_a_whole_and_in_pieces() {
             })
             .expect("intact");
         assert_eq!(pieces.concat(), wanted);
-        assert!(pieces.len() <= chunks.len());
+        // A short one is one piece, an empty one too.
+        assert!(pieces.len() <= chunks.len().max(1));
         assert!(files.read(&pointer, b"another").is_err());
         assert!(
             files
