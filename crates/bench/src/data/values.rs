@@ -1,9 +1,10 @@
 //! Values that an index, a version and a seed determine, cheap to make and cheaper to check.
 //!
-//! A value is `random | repeat`. The random part is words of eight bytes. The first one, the *mark*, is one that only this index,
-//! version and seed have; the version can be read back from it, and the others follow from it. It is the part that does not
-//! compress: `ratio * length` bytes, at least the mark. The rest repeats what came before it, so a compressor that looks for
-//! matches removes it. Every word is made by itself, without a look at memory: making and checking values beside an engine
+//! A value is `random | repeat`, and a long one several such pieces. The random part is words of eight bytes. The first one, the
+//! *mark*, is one that only this index, version and seed have; the version can be read back from it, and the others follow from
+//! it. It is the part that does not compress: `ratio * length` bytes, at least the mark. The rest repeats what came before it in
+//! its piece, so a compressor that looks for matches removes it, however far back it looks: pieces are shorter than the window
+//! of any of them. Every word is made by itself, without a look at memory: making and checking values beside an engine
 //! under test is to disturb its caches as little as can be. The length depends on the index and not on the version.
 //!
 //! Values of the content `counter` are those of the published tests instead: byte number i of the value of index n is n + i,
@@ -18,6 +19,9 @@ use crate::ValueContent;
 
 /// Bytes of a word; the first word of a value is its mark.
 const WORD_BYTES: usize = 8;
+/// Bytes of a piece: LZ4 looks 64 KiB back. The last one of a value may be shorter.
+const PIECE_BYTES: usize = 32 << 10;
+const PIECE_WORDS: u64 = (PIECE_BYTES / WORD_BYTES) as u64;
 /// After so many bytes a counter begins again.
 const COUNTER_PERIOD: usize = 256;
 /// Bytes of counters that are kept; all but one period are compared and copied at once.
@@ -213,10 +217,21 @@ impl ValueMaker {
             return;
         }
         let mark = self.mark(index, version % VERSION_MAX);
-        let (random, repeat) = target.split_at_mut(self.random_bytes(length));
+        for (first, piece) in (0..)
+            .step_by(PIECE_WORDS as usize)
+            .zip(target.chunks_mut(PIECE_BYTES))
+        {
+            self.write_piece((mark, first), piece);
+        }
+    }
+
+    /// Writes the piece whose first word has the number `first`.
+    #[inline]
+    fn write_piece(&self, (mark, first): (u64, u64), piece: &mut [u8]) {
+        let (random, repeat) = piece.split_at_mut(self.random_bytes(piece.len()));
         let (words, rest) = random.as_chunks_mut::<WORD_BYTES>();
-        let rest_number = words.len() as u64;
-        for (number, word) in (0..).zip(words) {
+        let rest_number = first + words.len() as u64;
+        for (number, word) in (first..).zip(words) {
             *word = word_of(mark, number).to_le_bytes();
         }
         rest.copy_from_slice(&word_of(mark, rest_number).to_le_bytes()[..rest.len()]);
@@ -247,18 +262,30 @@ impl ValueMaker {
             };
         }
         let mark = self.mark(index, version % VERSION_MAX);
-        let random_bytes = self.random_bytes(length);
-        let start = before_last % random_bytes;
-        let last = if start + WORD_BYTES <= random_bytes {
+        // Where the last piece begins, and which word is its first.
+        let piece = (length - 1) / PIECE_BYTES * PIECE_BYTES;
+        let first = (piece / WORD_BYTES) as u64;
+        let random_bytes = self.random_bytes(length - piece);
+        let start = before_last.saturating_sub(piece) % random_bytes;
+        let last = if before_last < piece {
+            // It goes over two pieces.
+            let mut ends = [0; 2 * PIECE_BYTES];
+            let (before, after) = ends.split_at_mut(PIECE_BYTES);
+            let after = &mut after[..length - piece];
+            self.write_piece((mark, first - PIECE_WORDS), before);
+            self.write_piece((mark, first), after);
+            let end = PIECE_BYTES + length - piece;
+            u64::from_le_bytes(std::array::from_fn(|i| ends[end - WORD_BYTES + i]))
+        } else if start + WORD_BYTES <= random_bytes {
             // Out of two words that are neighbours.
-            let number = (start / WORD_BYTES) as u64;
+            let number = first + (start / WORD_BYTES) as u64;
             let next = u128::from(word_of(mark, number + 1)) << u64::BITS;
             let words = next | u128::from(word_of(mark, number));
             (words >> (u8::BITS as usize * (start % WORD_BYTES))) as u64
         } else {
             u64::from_le_bytes(std::array::from_fn(|i| {
-                let at = (before_last + i) % random_bytes;
-                word_of(mark, (at / WORD_BYTES) as u64).to_le_bytes()[at % WORD_BYTES]
+                let at = (before_last - piece + i) % random_bytes;
+                word_of(mark, first + (at / WORD_BYTES) as u64).to_le_bytes()[at % WORD_BYTES]
             }))
         };
         ValueEnds {
@@ -278,8 +305,7 @@ impl ValueMaker {
         if self.content == ValueContent::Counter {
             return self.is_counter(index, value).then_some(0);
         }
-        let (random, repeat) = value.split_at(self.random_bytes(value.len()));
-        let version = match random.first_chunk::<WORD_BYTES>() {
+        let version = match value.first_chunk::<WORD_BYTES>() {
             Some(first) => u64::from_le_bytes(*first) ^ self.mark(index, 0),
             None => 0,
         };
@@ -287,16 +313,26 @@ impl ValueMaker {
             return None;
         }
         let mark = self.mark(index, version);
+        (0..)
+            .step_by(PIECE_WORDS as usize)
+            .zip(value.chunks(PIECE_BYTES))
+            .all(|(first, piece)| self.is_piece((mark, first), piece))
+            .then_some(version)
+    }
+
+    /// True when `piece` is what [`ValueMaker::write_piece`] writes.
+    #[inline]
+    fn is_piece(&self, (mark, first): (u64, u64), piece: &[u8]) -> bool {
+        let (random, repeat) = piece.split_at(self.random_bytes(piece.len()));
         let (words, rest) = random.as_chunks::<WORD_BYTES>();
         let is_word = |(number, word): (u64, &[u8; WORD_BYTES])| {
             u64::from_le_bytes(*word) == word_of(mark, number)
         };
-        let last = word_of(mark, words.len() as u64).to_le_bytes();
+        let last = word_of(mark, first + words.len() as u64).to_le_bytes();
         // Each byte of the repeated part equals the one so many bytes before it.
-        let is_right = (0..).zip(words).all(is_word)
+        (first..).zip(words).all(is_word)
             && rest == &last[..rest.len()]
-            && repeat == &value[..repeat.len()];
-        is_right.then_some(version)
+            && repeat == &piece[..repeat.len()]
     }
 
     fn is_counter(&self, index: u64, value: &[u8]) -> bool {
@@ -405,6 +441,20 @@ mod tests {
         }
     }
 
+    /// Goal: no byte of a long value goes unchecked. Method: single bytes of all of its pieces are changed.
+    #[test]
+    fn every_piece_of_a_long_value_is_checked() {
+        let values = marked(ValueSizes::Fixed(2 * PIECE_BYTES + 5), 0.5, 42);
+        let mut value = Vec::new();
+        values.write(7, 3, &mut value);
+        assert_eq!(values.version(7, &value), Some(3));
+        for place in (8..value.len()).step_by(997).chain([value.len() - 1]) {
+            value[place] ^= 1;
+            assert_eq!(values.version(7, &value), None, "{place}");
+            value[place] ^= 1;
+        }
+    }
+
     #[test]
     fn versions_are_told_apart() {
         let values = marked(ValueSizes::Fixed(100), 0.5, 42);
@@ -460,7 +510,10 @@ mod tests {
     #[test]
     fn ends_are_those_of_the_value() {
         let mut value = Vec::new();
-        for length in (0..40).chain([99, 100, 255, 256, 1000, 4096, 70_000]) {
+        let around = |border: usize| border - 2..border + 20;
+        let around_pieces = around(PIECE_BYTES).chain(around(2 * PIECE_BYTES));
+        let others = [99, 100, 255, 256, 1000, 4096, 70_000];
+        for length in (0..40).chain(others).chain(around_pieces) {
             for ratio in [0.0, 0.1, 0.3, 0.5, 1.0] {
                 for content in [ValueContent::Marked, ValueContent::Counter] {
                     let values = ValueMaker::new(ValueSizes::Fixed(length), content, ratio, 9);
@@ -481,17 +534,19 @@ mod tests {
         assert_eq!(words.len(), 10 * 1000);
     }
 
-    /// Goal: the ratio is what a block compressor achieves. Method: LZ4 over blocks of 4 KiB of values.
+    /// Goal: the ratio is what a block compressor achieves. Method: LZ4 over blocks of 4 KiB of values, and over long values.
     #[test]
     fn values_compress_to_about_the_ratio_asked_for() {
-        for (value_bytes, ratio) in [(100, 0.5), (400, 0.5), (100, 1.0), (1000, 0.25)] {
+        let short = [(100, 0.5), (400, 0.5), (100, 1.0), (1000, 0.25)];
+        let long = [(1 << 20, 0.5), ((1 << 20) + 77, 0.1), (200_000, 1.0)];
+        for (value_bytes, ratio) in short.into_iter().chain(long) {
             let values = marked(ValueSizes::Fixed(value_bytes), ratio, 3);
             let mut raw_bytes = 0;
             let mut compressed_bytes = 0;
             let mut value = Vec::new();
-            for block in 0..50 {
+            for block in 0..if value_bytes < 4096 { 50 } else { 2 } {
                 let mut bytes = Vec::new();
-                for index in 0..(4096 / value_bytes) as u64 {
+                for index in 0..(4096 / value_bytes).max(1) as u64 {
                     values.write(block * 1000 + index, 0, &mut value);
                     bytes.extend_from_slice(&value);
                 }

@@ -3,8 +3,8 @@
 //! Each flush writes value files of its own, so after many of them a range reads a little of every file. When the database
 //! is idle, those files over which the values of neighbouring keys are scattered are emptied, as those are that are mostly
 //! dead: the tables that point to them are written once more, and their values are copied in key order. Which files
-//! go together is chosen by [`pick_value_order`]; half of the room is left that the value log may take, so that writers who come
-//! back meanwhile are not held back.
+//! go together is chosen by [`pick_value_order`]; half of the room that the value log may take is left to writers who come back
+//! meanwhile.
 //!
 //! Files whose records are long are left alone: each is a read of its own anyhow. So are those that clones share, and those
 //! that level 1 points to.
