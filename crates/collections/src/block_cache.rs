@@ -24,12 +24,7 @@
 //! Readers of a table find blocks in its [`BlockPlaces`], without the lock of a shard; a hit there leaves a mark that the
 //! sweep takes for the reference bit.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    hash::{BuildHasherDefault, Hasher},
-    sync::Arc,
-};
+use std::{fmt, hash::Hasher, sync::Arc};
 
 use kingtide_base::{
     FileId,
@@ -42,15 +37,18 @@ use kingtide_env::sync::{
 
 use crate::{
     block_memory::{BlockBytes, BlockMemory},
-    budget::{Account, Charge, MemoryBudget},
+    budget::MemoryBudget,
 };
 use hits::Hits;
-use places::Home;
+#[cfg(test)]
+use places::HOT_USES;
+use shard::{Kept, Shard, Standing};
 
-pub use places::BlockPlaces;
+pub use places::{BlockPlaces, Hit};
 
 mod hits;
 mod places;
+mod shard;
 
 /// Names a block: the file and where in it the block begins, in bytes.
 pub type BlockKey = (FileId, u64);
@@ -59,16 +57,6 @@ pub type BlockKey = (FileId, u64);
 const SHARDS_MAX: usize = 16;
 /// A cache has fewer shards rather than smaller ones: a shard holds many blocks of 4 KiB.
 const SHARD_BYTES_MIN: usize = 512 << 10;
-/// Of the blocks that come to a full shard, one in so many is taken in.
-const ADMITTED_PERIOD: u64 = 4;
-/// The same for pieces, which are exchanged for pieces.
-const ADMITTED_PIECE_PERIOD: u64 = 32;
-/// So many entries are looked at to exchange one piece for another.
-const PIECE_SWEEP_MAX: usize = 32;
-/// With less than this part of the budget left, the cache does not grow; with less than half of that, it shrinks.
-const RESERVE_DIVISOR: usize = 16;
-/// By one part in so many for each newcomer.
-const GIVEN_WAY_DIVISOR: usize = 64;
 /// What an entry costs besides its value: slot, map entry at the map's usual load, and counts of the `Arc`.
 const ENTRY_OVERHEAD_BYTES: usize = 128;
 
@@ -162,25 +150,25 @@ impl<V> BlockCache<V> {
         &self,
         (places, index): (&Arc<BlockPlaces<V>>, usize),
         key: impl FnOnce() -> BlockKey,
-    ) -> Option<Arc<V>> {
+    ) -> Option<Hit<V>> {
         if planted::is(Bug::CacheMixesFiles) {
-            return self.get(&key());
+            return self.get(&key()).map(Hit::of);
         }
-        if let Some(block) = places.get(index) {
+        if let Some(hit) = places.get(index) {
             self.hits.raise();
-            return Some(block);
+            return Some(hit);
         }
-        self.get_noted((places, index), &key())
+        self.get_noted((places, index), &key()).map(Hit::of)
     }
 
     /// As [`BlockCache::get_at`], for a reader that does without a block that is noted elsewhere or nowhere: it looks at one
     /// place, and a miss counts nowhere.
     #[inline]
     #[must_use]
-    pub fn get_noted_at(&self, places: &BlockPlaces<V>, index: usize) -> Option<Arc<V>> {
-        let block = places.get(index)?;
+    pub fn get_noted_at(&self, places: &BlockPlaces<V>, index: usize) -> Option<Hit<V>> {
+        let hit = places.get(index)?;
         self.hits.raise();
-        Some(block)
+        Some(hit)
     }
 
     /// What the cache was made for, in bytes.
@@ -234,9 +222,47 @@ impl<V> BlockCache<V> {
         let Some(shard) = self.shard(&key) else {
             return value;
         };
+        let standing = match is_loose {
+            true => Standing::Loose,
+            false => Standing::Compact,
+        };
         let mut evicted = Vec::new();
         let mut slots = shard.lock();
-        let value = slots.take_block_in(key, value, (charge, is_loose), &mut evicted);
+        let value = slots.take_block_in(key, value, (charge, standing), &mut evicted);
+        slots.house(&key, (places, index));
+        drop(slots);
+        drop(evicted);
+        value
+    }
+
+    /// Whether the block `key`, which [is hot](Hit::is_hot), may take `charge` bytes of memory in place of what it takes. Where the
+    /// part of the cache that is for such blocks is full, those leave that are asked for less often by now; some are looked at for
+    /// each that comes.
+    #[must_use]
+    pub fn admits_hot(&self, key: &BlockKey, charge: usize) -> bool {
+        let mut evicted = Vec::new();
+        let is_admitted = self
+            .shard(key)
+            .is_some_and(|shard| shard.lock().admits_hot(charge, &mut evicted));
+        drop(evicted);
+        is_admitted
+    }
+
+    /// Puts `value`, which was [admitted](BlockCache::admits_hot), in the place of the form that the cache has of the block `key`,
+    /// and notes it under `index` of `places`; answers it, or what another reader has put there meanwhile.
+    pub fn exchange_at(
+        &self,
+        key: BlockKey,
+        (places, index): (&Arc<BlockPlaces<V>>, usize),
+        value: Arc<V>,
+        charge: usize,
+    ) -> Arc<V> {
+        let Some(shard) = self.shard(&key) else {
+            return value;
+        };
+        let mut evicted = Vec::new();
+        let mut slots = shard.lock();
+        let value = slots.exchange(key, value, charge, &mut evicted);
         slots.house(&key, (places, index));
         drop(slots);
         drop(evicted);
@@ -264,7 +290,7 @@ impl<V> BlockCache<V> {
         let value = match slots.touch(&key) {
             Some(present) => present,
             None if slots.admit(charge, None) == Admission::Refused => value,
-            None => slots.take_block_in(key, value, (charge, false), &mut evicted),
+            None => slots.take_block_in(key, value, (charge, Standing::Compact), &mut evicted),
         };
         drop(slots);
         drop(evicted);
@@ -302,7 +328,7 @@ impl<V> BlockCache<V> {
         }
         if slots.has_room(charge) {
             let piece = Kept::Piece(Arc::clone(piece));
-            slots.take_in(key, piece, (charge, true), &mut evicted);
+            slots.take_in(key, piece, (charge, Standing::Loose), &mut evicted);
         }
         drop(slots);
         drop(evicted);
@@ -343,11 +369,7 @@ impl<V> BlockCache<V> {
             ..BlockCacheUsage::default()
         };
         for shard in &self.shards {
-            let shard = shard.lock();
-            usage.bytes += shard.bytes;
-            usage.entries += shard.slots.len();
-            usage.hits += shard.hits;
-            usage.misses += shard.misses;
+            shard.lock().add_to(&mut usage);
         }
         usage.hits += self.hits.sum();
         usage
@@ -360,319 +382,6 @@ impl<V> BlockCache<V> {
         // Bits that the maps use neither for buckets (the low ones) nor for tags (the highest seven).
         let bits = (hasher.finish() >> 48) as usize;
         self.shards.get(bits & self.shards.len().wrapping_sub(1))
-    }
-}
-
-/// What an entry keeps.
-enum Kept<V> {
-    Block(Arc<V>),
-    Piece(Arc<BlockBytes>),
-}
-
-/// One block, or piece.
-struct Slot<V> {
-    kept: Kept<V>,
-    /// Bytes, overhead included.
-    charge: usize,
-    /// It could take less.
-    is_loose: bool,
-    /// Where in the ring its key is.
-    place: usize,
-    /// Set by hits, cleared by the sweep.
-    is_referenced: bool,
-    /// Where else the block is.
-    home: Option<Home<V>>,
-}
-
-impl<V> Slot<V> {
-    fn is_piece(&self) -> bool {
-        matches!(self.kept, Kept::Piece(_))
-    }
-
-    fn block(&self) -> Option<&Arc<V>> {
-        match &self.kept {
-            Kept::Block(block) => Some(block),
-            Kept::Piece(_) => None,
-        }
-    }
-
-    /// Takes the reference bit, wherever a hit has set it.
-    fn take_reference(&mut self) -> bool {
-        let is_marked = self.home.as_ref().is_some_and(Home::take_mark);
-        std::mem::take(&mut self.is_referenced) || is_marked
-    }
-}
-
-struct Shard<V> {
-    /// The blocks lie in the map itself: a hit looks at one place less than it would through the ring.
-    slots: HashMap<BlockKey, Slot<V>, BuildHasherDefault<BlockHasher>>,
-    /// The order of the sweep; `None` are free places.
-    ring: Vec<Option<BlockKey>>,
-    /// Every free place of the ring.
-    free: Vec<usize>,
-    /// Where the sweep goes on.
-    hand: usize,
-    /// The charges of all slots; at most `capacity_bytes`.
-    bytes: usize,
-    capacity_bytes: usize,
-    /// Up to here it grows even when memory is short.
-    floor_bytes: usize,
-    charge: Charge,
-    hits: u64,
-    misses: u64,
-    /// Those that came while the shard was full, and nothing was there that leaves for them at once.
-    newcomers: u64,
-    /// How many entries are loose.
-    loose: usize,
-    /// How many of these are pieces.
-    pieces: usize,
-}
-
-impl<V> Shard<V> {
-    fn new((capacity_bytes, floor_bytes): (usize, usize), budget: &Arc<MemoryBudget>) -> Self {
-        Self {
-            floor_bytes,
-            charge: budget.charge(Account::Cache, 0),
-            slots: HashMap::default(),
-            ring: Vec::new(),
-            free: Vec::new(),
-            hand: 0,
-            bytes: 0,
-            capacity_bytes,
-            hits: 0,
-            misses: 0,
-            newcomers: 0,
-            loose: 0,
-            pieces: 0,
-        }
-    }
-
-    fn has_room(&self, charge: usize) -> bool {
-        let charge = charge.saturating_add(ENTRY_OVERHEAD_BYTES);
-        self.bytes.saturating_add(charge) <= self.capacity_now()
-    }
-
-    fn get(&mut self, key: &BlockKey) -> Option<Arc<V>> {
-        let value = self.touch(key);
-        self.count(value.is_some());
-        value
-    }
-
-    fn piece(&mut self, key: &BlockKey) -> Option<Arc<BlockBytes>> {
-        let found = match self.slots.get_mut(key) {
-            Some(Slot {
-                kept: Kept::Piece(piece),
-                is_referenced,
-                ..
-            }) => {
-                *is_referenced = true;
-                Some(Arc::clone(piece))
-            }
-            _ => None,
-        };
-        self.count(found.is_some());
-        found
-    }
-
-    fn count(&mut self, is_hit: bool) {
-        match is_hit {
-            true => self.hits += 1,
-            false => self.misses += 1,
-        }
-    }
-
-    /// What the planted bug hands out: a block at this offset of any file.
-    fn any_at(&mut self, offset: u64) -> Option<Arc<V>> {
-        let mut blocks = self.slots.iter().filter(|(key, _)| key.1 == offset);
-        blocks.find_map(|(_, slot)| slot.block().map(Arc::clone))
-    }
-
-    /// The block `key`, marked as used.
-    fn touch(&mut self, key: &BlockKey) -> Option<Arc<V>> {
-        let slot = self.slots.get_mut(key)?;
-        slot.is_referenced = true;
-        slot.block().map(Arc::clone)
-    }
-
-    fn admit(&mut self, charge: usize, loose: Option<usize>) -> Admission {
-        if loose.is_some_and(|charge| self.has_room(charge)) {
-            return Admission::TakenLoose;
-        }
-        if self.loose > 0 || self.has_room(charge) {
-            return Admission::Taken;
-        }
-        match self.is_turn(ADMITTED_PERIOD) {
-            true => Admission::Taken,
-            false => Admission::Refused,
-        }
-    }
-
-    fn admits_piece(&mut self, charge: usize) -> bool {
-        self.has_room(charge) || self.pieces > 0 && self.is_turn(ADMITTED_PIECE_PERIOD)
-    }
-
-    /// Counts a newcomer; true for one in a `period`.
-    fn is_turn(&mut self, period: u64) -> bool {
-        self.newcomers += 1;
-        self.newcomers.is_multiple_of(period)
-    }
-
-    /// Takes `block` in, and answers it; or the one that is here already.
-    fn take_block_in(
-        &mut self,
-        key: BlockKey,
-        block: Arc<V>,
-        charge: (usize, bool),
-        evicted: &mut Vec<Slot<V>>,
-    ) -> Arc<V> {
-        if let Some(present) = self.touch(&key) {
-            return present;
-        }
-        self.take_in(key, Kept::Block(Arc::clone(&block)), charge, evicted);
-        block
-    }
-
-    /// Takes in what is `kept` for `key`, unless something is here for it already or no room can be made.
-    fn take_in(
-        &mut self,
-        key: BlockKey,
-        kept: Kept<V>,
-        (charge, is_loose): (usize, bool),
-        evicted: &mut Vec<Slot<V>>,
-    ) {
-        let charge = charge.saturating_add(ENTRY_OVERHEAD_BYTES);
-        let capacity_bytes = self.capacity_now();
-        if charge > capacity_bytes || self.slots.contains_key(&key) {
-            return;
-        }
-        while self.bytes + charge > capacity_bytes {
-            evicted.extend(self.sweep());
-        }
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.ring[place] = Some(key);
-                place
-            }
-            None => {
-                self.ring.push(Some(key));
-                self.ring.len() - 1
-            }
-        };
-        let slot = Slot {
-            kept,
-            charge,
-            is_loose,
-            place,
-            is_referenced: false,
-            home: None,
-        };
-        self.loose += usize::from(is_loose);
-        self.pieces += usize::from(slot.is_piece());
-        self.slots.insert(key, slot);
-        self.bytes += charge;
-        self.charge.set(self.bytes);
-    }
-
-    /// Notes the block `key`, if it is here, under `index` of `places`, and nowhere else any more.
-    fn house(&mut self, key: &BlockKey, (places, index): (&Arc<BlockPlaces<V>>, usize)) {
-        let Some(slot) = self.slots.get_mut(key) else {
-            return;
-        };
-        if slot
-            .home
-            .as_ref()
-            .is_some_and(|home| home.is(places, index))
-        {
-            return;
-        }
-        slot.home = None;
-        slot.home = Home::new(places, index);
-        if let (Some(home), Some(block)) = (&slot.home, slot.block()) {
-            home.fill(block);
-        }
-    }
-
-    /// The most bytes of this moment.
-    fn capacity_now(&self) -> usize {
-        let budget = self.charge.budget();
-        let (left, reserve) = (budget.available(), budget.limit_bytes() / RESERVE_DIVISOR);
-        let kept = if left >= reserve {
-            return self.capacity_bytes;
-        } else if left >= reserve / 2 {
-            self.bytes
-        } else {
-            // Each newcomer makes some more room than it takes.
-            self.bytes - self.bytes / GIVEN_WAY_DIVISOR
-        };
-        self.capacity_bytes.min(kept.max(self.floor_bytes))
-    }
-
-    fn set_limit(&mut self, bytes: usize, evicted: &mut Vec<Slot<V>>) {
-        self.capacity_bytes = bytes;
-        while self.bytes > self.capacity_bytes {
-            evicted.extend(self.sweep());
-        }
-        self.charge.set(self.bytes);
-    }
-
-    /// Moves the hand by one place: clears a bit, or evicts an entry; while some are loose, it evicts one of them or does
-    /// nothing. As long as there are entries, two rounds evict one.
-    fn sweep(&mut self) -> Option<Slot<V>> {
-        let place = self.hand;
-        self.hand = (place + 1) % self.ring.len().max(1);
-        let key = (*self.ring.get(place)?)?;
-        let slot = self.slots.get_mut(&key)?;
-        let stays = match self.loose {
-            0 => slot.take_reference(),
-            _ => !slot.is_loose,
-        };
-        if stays {
-            return None;
-        }
-        self.remove(&key)
-    }
-
-    /// Moves the hand until it meets a piece that was not asked for since it came there last, and evicts that; `None` when it meets
-    /// none soon.
-    fn sweep_pieces(&mut self) -> Option<Slot<V>> {
-        for _ in 0..PIECE_SWEEP_MAX {
-            let place = self.hand;
-            self.hand = (place + 1) % self.ring.len().max(1);
-            let Some(key) = self.ring.get(place).copied().flatten() else {
-                continue;
-            };
-            let slot = self.slots.get_mut(&key)?;
-            if slot.is_piece() && !slot.take_reference() {
-                return self.remove(&key);
-            }
-        }
-        None
-    }
-
-    fn remove(&mut self, key: &BlockKey) -> Option<Slot<V>> {
-        let mut slot = self.slots.remove(key)?;
-        if let Some(place) = self.ring.get_mut(slot.place) {
-            *place = None;
-        }
-        self.free.push(slot.place);
-        // Now, and not when the slot is dropped: then the block may be back.
-        slot.home = None;
-        self.loose -= usize::from(slot.is_loose);
-        self.pieces -= usize::from(slot.is_piece());
-        self.bytes -= slot.charge;
-        Some(slot)
-    }
-
-    fn remove_file(&mut self, file: FileId) -> Vec<Slot<V>> {
-        let keys: Vec<BlockKey> = self
-            .slots
-            .keys()
-            .filter(|key| key.0 == file)
-            .copied()
-            .collect();
-        let removed = keys.iter().filter_map(|key| self.remove(key)).collect();
-        self.charge.set(self.bytes);
-        removed
     }
 }
 

@@ -12,7 +12,7 @@
 //! | [`lz4_prefix`] | the beginning of a compressed column |
 //! | [`Lz4Dictionary`], [`lz4_with_dictionary`], [`lz4_with_dictionary_into`] | compression with bytes that writer and reader know |
 //! | [`MemoryBudget`], [`Account`], [`Charge`] | who holds how much memory |
-//! | [`BlockCache`], [`BlockPlaces`] | decoded blocks, within a hard byte limit |
+//! | [`BlockCache`], [`BlockPlaces`], [`Hit`] | decoded blocks, within a hard byte limit |
 //! | [`BlockMemory`], [`BlockBytes`] | memory for them, in huge pages |
 //! | [`PageSize`] | whether memory comes in huge pages |
 //! | [`MergeCursor`] | many cursors walked as one |
@@ -38,7 +38,7 @@ mod testing;
 
 pub use arena::{Arena, ArenaEntry, ArenaPool, ArenaWriter, EntryOffset, NewEntry, entry_bytes};
 pub use batched::BatchedCursor;
-pub use block_cache::{Admission, BlockCache, BlockCacheUsage, BlockKey, BlockPlaces};
+pub use block_cache::{Admission, BlockCache, BlockCacheUsage, BlockKey, BlockPlaces, Hit};
 pub use block_memory::{BlockBytes, BlockMemory, bytes_in};
 pub use budget::{Account, Charge, MemoryBudget};
 pub use filter::{Filter, FilterBuilder, FilterFault};

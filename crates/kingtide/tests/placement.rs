@@ -176,3 +176,35 @@ fn reads_of_a_tree_at_rest_look_into_one_table() {
     assert!(read.eq((0..KEYS).map(|number| key(0, number))));
     db.close().expect("closes");
 }
+
+/// Goal: a load that has ended comes to rest in one sorted level, also if little of it is on level 1; a few later writes do not
+/// have all of it written anew. Method: a bottom level, and above it a twentieth of its keys again, twice.
+#[test]
+fn what_was_flushed_pays_for_emptying_level_one_once() {
+    const KEYS: u64 = 20_000;
+    let directory = tempfile::tempdir().expect("a directory");
+    let db = open(directory.path());
+    let family = db.create_family("f", small()).expect("a new name");
+    let mut random = Random::new(4);
+    let mut put_each = |step: usize| {
+        for number in (0..KEYS).step_by(step) {
+            let value = random.bytes(100);
+            db.put(&family, &key(0, number), &value).expect("a put");
+        }
+        db.flush(&family).expect("healthy");
+    };
+    put_each(1);
+    db.compact(&family).expect("healthy");
+    put_each(20);
+    let level_one = || db.family_stats(&family).expect("open").levels[0].bytes;
+    let below = || db.family_stats(&family).expect("open").levels[1].bytes;
+    let small_part = level_one();
+    assert!(small_part > 64 << 10 && small_part * 10 < below());
+    let at_rest = stats(&db, &family);
+    assert_eq!(level_one(), 0, "{:?}", at_rest.levels);
+    put_each(20);
+    let after = stats(&db, &family);
+    assert!(level_one() > 64 << 10 && level_one() * 10 < below());
+    assert_eq!(after.merge_bytes_written, at_rest.merge_bytes_written);
+    db.close().expect("closes");
+}

@@ -82,13 +82,17 @@ pub fn pick_merge(
 /// each key in few places. `None` when there is nothing left to do, or what remains would be too much work: as everywhere, a
 /// level is merged when it holds as much as a `level_size_ratio`-th of what it overlaps below. So even a tree that rests after
 /// each flush is written no more often than one whose levels are always full.
+///
+/// A smaller part is merged too if what it overlaps is at most `credit_bytes`. With what was flushed since the tree rested last,
+/// a load that has just ended ends in one sorted level, for no more than it has written anyway.
 #[must_use]
 pub fn merge_at_rest(
     shape: &TreeShape,
     options: &PolicyOptions,
     order: &KeyOrder,
+    credit_bytes: u64,
 ) -> Option<MergePlan> {
-    Picker::new(shape, options, order).settle_level_one()
+    Picker::new(shape, options, order).settle_level_one(credit_bytes)
 }
 
 /// The merge of all tables into one sorted level at the bottom, for manual compaction. `None` for an empty tree and
@@ -330,14 +334,15 @@ impl<'a> Picker<'a> {
         Some(plan)
     }
 
-    /// Empties level 1 as far as that is no more work than merges of full levels are.
-    fn settle_level_one(&self) -> Option<MergePlan> {
+    /// Empties level 1 as far as that is no more work than merges of full levels are, or than `credit_bytes` pay for.
+    fn settle_level_one(&self, credit_bytes: u64) -> Option<MergePlan> {
         let parts = components(self.shape.level(1), self.order);
         let is_cheap = |part: &&Component<'a>| {
             let (inputs, _) = self.with_levels_below(&part.tables);
             let all: u64 = inputs.iter().map(|(_, tables)| bytes_of(tables)).sum();
             let own = bytes_of(&part.tables);
-            own >= REST_BYTES_MIN && all - own <= own.saturating_mul(self.options.ratio())
+            let affordable = own.saturating_mul(self.options.ratio()).max(credit_bytes);
+            own >= REST_BYTES_MIN && all - own <= affordable
         };
         let merged = || {
             parts

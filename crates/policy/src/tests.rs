@@ -137,7 +137,7 @@ fn level_one_merges_as_a_whole_with_what_it_overlaps() {
 #[test]
 fn a_tree_at_rest_empties_level_one_where_that_is_cheap() {
     let check = |text: &str, expected: &str| {
-        let plan = merge_at_rest(&tree(text), &options(), &KeyOrder::BYTEWISE);
+        let plan = merge_at_rest(&tree(text), &options(), &KeyOrder::BYTEWISE, 0);
         assert_eq!(draw(plan), expected, "for the tree {text}");
     };
     check("", "none");
@@ -171,6 +171,25 @@ fn a_tree_at_rest_empties_level_one_where_that_is_cheap() {
     check(
         "L1: 5[a-z 64M] / L2: 4[a-z 128M] / L3: 1[a-z 3G]",
         "merge 1:5 2:4 -> 2",
+    );
+}
+
+#[test]
+fn a_tree_at_rest_empties_level_one_if_what_was_flushed_pays_for_it() {
+    let check = |text: &str, credit_bytes: u64, expected: &str| {
+        let plan = merge_at_rest(&tree(text), &options(), &KeyOrder::BYTEWISE, credit_bytes);
+        assert_eq!(draw(plan), expected, "for the tree {text}");
+    };
+    let small = "L1: 3[a-z 6M] / L2: 1[a-k 35M] 2[m-z 35M]";
+    check(small, (70 << 20) - 1, "none");
+    check(small, 70 << 20, "merge 1:3 2:1,2 -> 2 bottom");
+    // Hardly anything stays, whatever was flushed.
+    check("L1: 3[a-z 63K] / L2: 1[a-z 63K]", u64::MAX, "none");
+    // Nor does a credit make a merge dear that is cheap.
+    check(
+        "L1: 3[a-z 7M] / L2: 1[a-k 35M] 2[m-z 35M]",
+        1,
+        "merge 1:3 2:1,2 -> 2 bottom",
     );
 }
 

@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use kingtide_base::{Fragments, KeyOrder, SeqNo, StorageError, StorageResult, Truncated};
-use kingtide_collections::{Admission, BlockCache, BlockPlaces, Charge, Filter, prefetch_bytes};
+use kingtide_collections::{
+    Admission, BlockCache, BlockPlaces, Charge, Filter, Hit, prefetch_bytes,
+};
 use kingtide_env::File;
 use kingtide_format::TableMeta;
 use kingtide_format::block::{BlockDictionary, BlockFault, DataBlock};
@@ -260,7 +262,10 @@ impl Table {
         cache: &BlockCache<DataBlock>,
     ) -> Option<Arc<DataBlock>> {
         let key = || (self.meta.file, self.fences.extent(index).start);
-        let block = cache.get_at((&self.places, index), key)?;
+        let Hit { block, is_hot } = cache.get_at((&self.places, index), key)?;
+        if is_hot {
+            return Some(self.exchange_hot(index, block, cache));
+        }
         prefetch_bytes(block.search_bytes());
         Some(block)
     }
@@ -272,7 +277,36 @@ impl Table {
         index: usize,
         cache: &BlockCache<DataBlock>,
     ) -> Option<Arc<DataBlock>> {
-        cache.get_noted_at(&self.places, index)
+        let Hit { block, is_hot } = cache.get_noted_at(&self.places, index)?;
+        Some(match is_hot {
+            true => self.exchange_hot(index, block, cache),
+            false => block,
+        })
+    }
+
+    /// Gives data block `index`, which is asked for often, raw values in the cache, if that is worth it and may be; answers it in
+    /// the form that readers share then.
+    #[cold]
+    fn exchange_hot(
+        &self,
+        index: usize,
+        block: Arc<DataBlock>,
+        cache: &BlockCache<DataBlock>,
+    ) -> Arc<DataBlock> {
+        let key = (self.meta.file, self.fences.extent(index).start);
+        let is_admitted =
+            worthwhile_raw_bytes(&block).is_some_and(|raw_bytes| cache.admits_hot(&key, raw_bytes));
+        if !is_admitted {
+            return block;
+        }
+        // One whose values do not decompress stays as it is: whoever reads them is told.
+        let Ok(raw) = block.with_raw_values(cache.memory()) else {
+            return block;
+        };
+        let charge = raw.memory_bytes();
+        let shared = cache.exchange_at(key, (&self.places, index), Arc::new(raw), charge);
+        self.places.expect_look_at(index, shared.search_bytes());
+        shared
     }
 
     /// Whether data block `index` is noted as cached.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kingtide_base::FileId;
 
-use super::{BlockCache, ENTRY_OVERHEAD_BYTES};
+use super::{BlockCache, BlockPlaces, ENTRY_OVERHEAD_BYTES};
 use crate::budget::{Account, MemoryBudget};
 
 fn model(body: impl Fn() + Send + Sync + 'static) {
@@ -40,6 +40,44 @@ fn loom_readers_of_a_block_share_one_value() {
         assert_eq!(
             (usage.entries, usage.bytes),
             (1, 100 + ENTRY_OVERHEAD_BYTES)
+        );
+    });
+}
+
+/// Goal: a block that is exchanged for its long form is found in one of both, by number and by key, and in one form alone at the
+/// end. Method: two readers exchange it beside a look-up.
+#[test]
+fn loom_an_exchanged_block_is_found_in_one_of_its_forms() {
+    model(|| {
+        let cache: Arc<BlockCache<u64>> = Arc::new(BlockCache::new(10_000));
+        let places = BlockPlaces::new(1);
+        let key = (FileId(1), 0);
+        cache.insert_at(key, (&places, 0), Arc::new(1), (100, false));
+        let readers: Vec<_> = [10, 20]
+            .into_iter()
+            .map(|value| {
+                let (cache, places) = (Arc::clone(&cache), Arc::clone(&places));
+                loom::thread::spawn(move || {
+                    let is_admitted = cache.admits_hot(&key, 200);
+                    assert!(is_admitted);
+                    *cache.exchange_at(key, (&places, 0), Arc::new(value), 200)
+                })
+            })
+            .collect();
+        let seen = cache.get_at((&places, 0), || key).map(|hit| *hit.block);
+        let answers: Vec<u64> = readers
+            .into_iter()
+            .map(|reader| reader.join().expect("no panic"))
+            .collect();
+        assert_eq!(answers[0], answers[1]);
+        assert!(seen == Some(1) || seen == Some(answers[0]));
+        let by_number = cache.get_noted_at(&places, 0).map(|hit| *hit.block);
+        assert_eq!(by_number, Some(answers[0]));
+        assert_eq!(cache.get(&key).map(|value| *value), Some(answers[0]));
+        let usage = cache.usage();
+        assert_eq!(
+            (usage.entries, usage.bytes),
+            (1, 200 + ENTRY_OVERHEAD_BYTES)
         );
     });
 }

@@ -14,6 +14,8 @@ use kingtide_env::sync::Mutex;
 
 use crate::hash_index::prefetch_lines;
 
+/// A block with so many hits between two looks of the sweep is hot.
+pub(super) const HOT_USES: u8 = 64;
 /// How far behind the begin of a value another line than that of its counts begins, in bytes.
 const BEHIND_COUNTS_BYTES: usize = 48;
 /// What is fetched of where a reader looks first, in bytes.
@@ -27,8 +29,28 @@ struct Place<V> {
     /// Where the bytes lie that a reader of the block looks at first: for the processor alone, which fetches them while the
     /// count of the block is raised. Nothing is read through it, so it may be that of a former block.
     first_look: usize,
-    /// Set by hits, taken away by the sweep.
-    is_referenced: bool,
+    /// Hits since the sweep was here last; no more are counted than fit.
+    uses: u8,
+}
+
+/// A block that was found.
+#[derive(Clone, Debug)]
+pub struct Hit<V> {
+    /// The block.
+    pub block: Arc<V>,
+    /// Now and then true for a block that is found far more often than the sweep comes by: a good time to ask whether it may be
+    /// [exchanged](super::BlockCache::admits_hot) for a form that takes more memory and is read faster.
+    pub is_hot: bool,
+}
+
+impl<V> Hit<V> {
+    /// A block of which nothing else is known.
+    pub(super) fn of(block: Arc<V>) -> Self {
+        Self {
+            block,
+            is_hot: false,
+        }
+    }
 }
 
 impl<V> BlockPlaces<V> {
@@ -39,7 +61,7 @@ impl<V> BlockPlaces<V> {
             Mutex::new(Place {
                 block: None,
                 first_look: 0,
-                is_referenced: false,
+                uses: 0,
             })
         };
         Arc::new(Self((0..blocks).map(empty).collect()))
@@ -53,7 +75,7 @@ impl<V> BlockPlaces<V> {
 
     /// The block under `index`, marked as used.
     #[inline]
-    pub(super) fn get(&self, index: usize) -> Option<Arc<V>> {
+    pub(super) fn get(&self, index: usize) -> Option<Hit<V>> {
         let mut place = self.0.get(index)?.lock();
         let block = place.block.as_ref()?;
         // What the count does not lie in the line of, and the first lines only: with more, the count would wait behind them.
@@ -63,8 +85,10 @@ impl<V> BlockPlaces<V> {
         );
         prefetch_lines(place.first_look, FIRST_LOOK_BYTES);
         let block = Arc::clone(block);
-        place.is_referenced = true;
-        Some(block)
+        let before = place.uses;
+        place.uses = before.saturating_add(1);
+        let is_hot = place.uses != before && place.uses.is_multiple_of(HOT_USES);
+        Some(Hit { block, is_hot })
     }
 
     /// Whether a block is noted under `index`. It counts as used by nobody.
@@ -120,10 +144,10 @@ impl<V> Home<V> {
         }
     }
 
-    /// Takes the mark away; whether there was one.
-    pub(super) fn take_mark(&self) -> bool {
+    /// Takes the count of hits, which begins anew.
+    pub(super) fn take_uses(&self) -> u8 {
         self.place()
-            .is_some_and(|place| std::mem::take(&mut place.lock().is_referenced))
+            .map_or(0, |place| std::mem::take(&mut place.lock().uses))
     }
 }
 
@@ -132,7 +156,7 @@ impl<V> Drop for Home<V> {
         if let Some(place) = self.place() {
             let mut place = place.lock();
             place.block = None;
-            place.is_referenced = false;
+            place.uses = 0;
         }
     }
 }

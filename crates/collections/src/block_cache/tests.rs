@@ -2,7 +2,9 @@ use std::{collections::HashMap, sync::Arc, thread};
 
 use kingtide_base::FileId;
 
-use super::{Admission, BlockCache, BlockKey, ENTRY_OVERHEAD_BYTES, SHARD_BYTES_MIN};
+use super::{
+    Admission, BlockCache, BlockCacheUsage, BlockKey, ENTRY_OVERHEAD_BYTES, SHARD_BYTES_MIN,
+};
 use crate::{
     block_memory::BlockBytes,
     budget::{Account, MemoryBudget},
@@ -201,7 +203,9 @@ fn blocks_spread_over_all_shards() {
     }
     assert_eq!(cache.shards.len(), 16);
     for shard in &cache.shards {
-        let entries = shard.lock().slots.len();
+        let mut usage = BlockCacheUsage::default();
+        shard.lock().add_to(&mut usage);
+        let entries = usage.entries;
         assert!(
             (50..200).contains(&entries),
             "{entries} of 1600 in one of 16"

@@ -2,7 +2,8 @@
 //!
 //! Tables wait on level 1 until there are enough of them. While writes go on that is what keeps them cheap; once they have
 //! ended, every point read and every seek would look into each of those tables for good. So when the log has been quiet
-//! for long, level 1 is emptied, as far as the policy finds it no more work than merges are under load (`merge_at_rest`).
+//! for long, level 1 is emptied, as far as the policy finds it no more work than merges are under load, or than was flushed since
+//! it rested last (`merge_at_rest`).
 //! What is in memory stays there. When flushes have filled level 1 beside the merge, it is given up.
 
 use std::sync::Arc;
@@ -33,6 +34,9 @@ impl Background {
         };
         let is_cancelled = self.is_overtaken(family);
         while merge_once(engine, family, Wanted::AtRest, &is_cancelled)? == MergeOutcome::Merged {}
+        // What is left of it does not pay for other times: a database that is written to a little now and then would else be
+        // written anew each time for long.
+        family.use_rest_credit(u64::MAX);
         Ok(())
     }
 

@@ -62,7 +62,7 @@ impl<'a> Claim<'a> {
             Wanted::MostUrgent => pick_merge(&shape, &options, &family.order),
             Wanted::LevelOne => pick_merge(&shape, &options, &family.order)
                 .filter(|plan| plan.inputs.iter().any(|input| input.level == 1)),
-            Wanted::AtRest => merge_at_rest(&shape, &options, &family.order),
+            Wanted::AtRest => merge_at_rest(&shape, &options, &family.order, family.rest_credit()),
             Wanted::All => plan_all(&shape, &options, &family.order),
             Wanted::Range(start, end) => plan_range(&shape, &options, &family.order, (start, end)),
             Wanted::Rewrite(table) => rewrite_table(&shape, &options, &family.order, table),

@@ -27,7 +27,11 @@ pub(crate) fn wants_merge(engine: &Engine, family: &Family) -> bool {
 pub(crate) fn wants_rest(engine: &Engine, family: &Family) -> bool {
     let current = family.load_full();
     let level = current.version.level(1);
-    level.is_some_and(|level| !level.tables().is_empty()) && has_plan(engine, family, merge_at_rest)
+    let credit = family.rest_credit();
+    level.is_some_and(|level| !level.tables().is_empty())
+        && has_plan(engine, family, |shape, options, order| {
+            merge_at_rest(shape, options, order, credit)
+        })
 }
 
 fn has_plan(

@@ -72,6 +72,10 @@ pub(crate) fn merge_once(
             false => Err(error),
         };
     }
+    if matches!(wanted, Wanted::AtRest) {
+        let below = claim.inputs.iter().filter(|(level, _)| *level > 1);
+        family.use_rest_credit(below.map(|(_, table)| table.file_bytes).sum());
+    }
     family.counters.note_dropped(&output.books.dropped);
     engine.pipeline.note_backlog(family);
     watch.end(|micros| Event::MergeEnd {

@@ -95,6 +95,8 @@ pub(crate) struct Family {
     warmed: AtomicU64,
     /// Nobody wrote to it for long when this was set; taken back by what is done then.
     rests: AtomicBool,
+    /// Bytes that were flushed since level 1 was emptied at rest last, less what that has cost so far.
+    rest_credit: AtomicU64,
     /// Of tables with smaller ids it was seen to that their values lie in order; see `vlog/order`.
     ordered: AtomicU64,
     /// Held by the one flush of this family that runs.
@@ -144,6 +146,7 @@ impl Family {
             settled: Mutex::new(None),
             warmed: AtomicU64::new(0),
             rests: AtomicBool::new(false),
+            rest_credit: AtomicU64::new(0),
             ordered: AtomicU64::new(0),
             flushing: Mutex::new(()),
             hooks: hook::HookQueue::new(),
@@ -169,6 +172,26 @@ impl Family {
     /// Whether it was since this was asked last.
     pub(crate) fn take_rests(&self) -> bool {
         self.rests.swap(false, Ordering::Relaxed)
+    }
+
+    /// What emptying level 1 at rest may cost, in bytes that are merged below it, where it holds little.
+    pub(crate) fn rest_credit(&self) -> u64 {
+        // Relaxed, here and below: a measure of work, which nothing is read through.
+        self.rest_credit.load(Ordering::Relaxed)
+    }
+
+    /// So many bytes were flushed.
+    pub(crate) fn add_rest_credit(&self, bytes: u64) {
+        self.rest_credit.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// So many bytes below level 1 were merged at rest.
+    pub(crate) fn use_rest_credit(&self, bytes: u64) {
+        let less = |credit: u64| Some(credit.saturating_sub(bytes));
+        // Never refused: the closure answers always.
+        let _ = self
+            .rest_credit
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// The values of tables with smaller ids lie in order, as far as can be.

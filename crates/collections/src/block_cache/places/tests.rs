@@ -1,10 +1,10 @@
-use std::{sync::Arc, thread};
+use std::{ops::Range, sync::Arc, thread};
 
 use kingtide_base::FileId;
 
 use super::BlockPlaces;
 use crate::{
-    block_cache::{Admission, BlockCache, SHARD_BYTES_MIN},
+    block_cache::{Admission, BlockCache, HOT_USES, SHARD_BYTES_MIN},
     testing::Random,
 };
 
@@ -12,7 +12,8 @@ type Cache = BlockCache<u64>;
 
 fn get(cache: &Cache, file: u64, places: &Arc<BlockPlaces<u64>>, index: usize) -> Option<u64> {
     let key = || (FileId(file), index as u64);
-    cache.get_at((places, index), key).map(|block| *block)
+    let hit = cache.get_at((places, index), key)?;
+    Some(*hit.block)
 }
 
 fn insert(cache: &Cache, file: u64, places: &Arc<BlockPlaces<u64>>, index: usize, charge: usize) {
@@ -25,6 +26,15 @@ fn insert(cache: &Cache, file: u64, places: &Arc<BlockPlaces<u64>>, index: usize
     let charge = (charge, admission == Admission::TakenLoose);
     let shared = cache.insert_at(key, (places, index), Arc::new(block), charge);
     assert_eq!(*shared, block);
+}
+
+/// Exchanges a block for a longer form of the same value, whether it is hot or not, if that is admitted.
+fn exchange(cache: &Cache, file: u64, places: &Arc<BlockPlaces<u64>>, index: usize, charge: usize) {
+    let (key, block) = ((FileId(file), index as u64), file * 1000 + index as u64);
+    if cache.admits_hot(&key, charge) {
+        let shared = cache.exchange_at(key, (places, index), Arc::new(block), charge);
+        assert_eq!(*shared, block);
+    }
 }
 
 /// Goal: a cell holds a block only while the cache does, and a look-up by number answers what one by key would. Method:
@@ -47,6 +57,7 @@ fn cells_hold_what_the_cache_holds() {
                 2 => cache.set_limit(random.below(capacity + 1)),
                 3 => cache.set_limit(capacity),
                 4..50 => insert(&cache, file, &places, index, random.below(9000)),
+                50..60 => exchange(&cache, file, &places, index, random.below(20_000)),
                 _ => {
                     let found = get(&cache, file, &places, index);
                     assert_eq!(found, is_cached.then_some(file * 1000 + index as u64));
@@ -127,6 +138,81 @@ fn loose_blocks_make_room_for_all() {
     assert!(cache.usage().bytes <= SHARD_BYTES_MIN);
 }
 
+/// Asks for block `index` until it is reported as hot; how often that was. Stops at a few hundred.
+fn ask_until_hot(cache: &Cache, places: &Arc<BlockPlaces<u64>>, index: usize) -> Option<usize> {
+    (1..500).find(|_| {
+        let hit = cache.get_at((places, index), || (FileId(1), index as u64));
+        hit.expect("is here").is_hot
+    })
+}
+
+/// Goal: hot blocks are exchanged for their long forms in a full cache, have a part of it to themselves, and give that up to
+/// others that are hot when they are not any more. Method: a shard full of blocks of 4 KiB; one half is asked for until it is
+/// hot and comes back with 8 KiB and another value, as far as is admitted, then the other half.
+#[test]
+fn hot_blocks_share_a_part_of_a_full_cache() {
+    const BLOCKS: usize = SHARD_BYTES_MIN / (4096 + 128);
+    const HOT_MAX: usize = SHARD_BYTES_MIN / 4 / (8192 + 128);
+    const HOT: u64 = 1 << 32;
+    let cache = Cache::new(SHARD_BYTES_MIN);
+    let places = BlockPlaces::new(BLOCKS);
+    let key = |index: usize| (FileId(1), index as u64);
+    let exchange = |index: usize| {
+        if cache.admits_hot(&key(index), 8192) {
+            let long = Arc::new(HOT + index as u64);
+            let shared = cache.exchange_at(key(index), (&places, index), long, 8192);
+            assert_eq!(*shared, HOT + index as u64);
+        }
+        assert!(cache.usage().bytes <= SHARD_BYTES_MIN);
+    };
+    let ask = |index: usize| {
+        if places.holds(index) && ask_until_hot(&cache, &places, index).is_some() {
+            exchange(index);
+        }
+    };
+    // Looks at them by key, which makes nothing hot.
+    let hot_of = |range: Range<usize>| {
+        let is_hot = |index: &usize| cache.get(&key(*index)).is_some_and(|block| *block >= HOT);
+        range.filter(is_hot).count()
+    };
+    (0..BLOCKS).for_each(|index| insert(&cache, 1, &places, index, 4096));
+    assert_eq!(ask_until_hot(&cache, &places, 0), Some(HOT_USES.into()));
+    assert_eq!(ask_until_hot(&cache, &places, 0), Some(HOT_USES.into()));
+    exchange(0);
+    assert_eq!(
+        cache.usage().entries,
+        BLOCKS - 1,
+        "one that nobody used left"
+    );
+    (1..BLOCKS / 2).for_each(ask);
+    let hot = hot_of(0..BLOCKS);
+    assert!((HOT_MAX - 1..=HOT_MAX).contains(&hot), "{hot} of {HOT_MAX}");
+    for _ in 0..10 {
+        (BLOCKS / 2..BLOCKS).for_each(ask);
+    }
+    assert_eq!(hot_of(0..BLOCKS / 2), 0);
+    let hot = hot_of(BLOCKS / 2..BLOCKS);
+    assert!((HOT_MAX - 1..=HOT_MAX).contains(&hot), "{hot} of {HOT_MAX}");
+}
+
+/// Goal: what is used evenly is not hot where the sweep comes by. Method: all blocks of a full shard are asked for in turn while
+/// newcomers have the hand go round.
+#[test]
+fn evenly_used_blocks_of_a_busy_cache_are_not_hot() {
+    const BLOCKS: usize = SHARD_BYTES_MIN / (4096 + 128);
+    let cache = Cache::new(SHARD_BYTES_MIN);
+    let places = BlockPlaces::new(BLOCKS * 2);
+    let mut random = Random::new(1);
+    for step in 0..100_000 {
+        let index = random.below(BLOCKS * 2);
+        let key = || (FileId(1), index as u64);
+        match cache.get_at((&places, index), key) {
+            Some(hit) => assert!(!hit.is_hot, "step {step}"),
+            None => insert(&cache, 1, &places, index, 4096),
+        }
+    }
+}
+
 /// Goal: hits by number count as use. Method: ten blocks are looked up by number while ten thousand others come.
 #[test]
 fn blocks_that_are_found_by_number_outlive_a_scan() {
@@ -152,7 +238,7 @@ fn another_opening_finds_the_blocks_of_the_first() {
     drop(first);
     let second = BlockPlaces::new(3);
     assert_eq!(get(&cache, 1, &second, 0), Some(1000));
-    assert!(second.get(0).is_some() && second.get(1).is_none());
+    assert!(second.holds(0) && !second.holds(1));
     assert_eq!(get(&cache, 1, &second, 2), None);
     // A number beyond the places is no cell, and no fault.
     assert_eq!(get(&cache, 1, &second, 7), None);
