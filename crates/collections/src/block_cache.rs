@@ -40,8 +40,6 @@ use crate::{
     budget::MemoryBudget,
 };
 use hits::Hits;
-#[cfg(test)]
-use places::HOT_USES;
 use shard::{Kept, Shard, Standing};
 
 pub use places::{BlockPlaces, Hit};

@@ -262,10 +262,8 @@ impl Table {
         cache: &BlockCache<DataBlock>,
     ) -> Option<Arc<DataBlock>> {
         let key = || (self.meta.file, self.fences.extent(index).start);
-        let Hit { block, is_hot } = cache.get_at((&self.places, index), key)?;
-        if is_hot {
-            return Some(self.exchange_hot(index, block, cache));
-        }
+        let hit = cache.get_at((&self.places, index), key)?;
+        let block = self.take_hit(index, hit, cache);
         prefetch_bytes(block.search_bytes());
         Some(block)
     }
@@ -277,11 +275,22 @@ impl Table {
         index: usize,
         cache: &BlockCache<DataBlock>,
     ) -> Option<Arc<DataBlock>> {
-        let Hit { block, is_hot } = cache.get_noted_at(&self.places, index)?;
-        Some(match is_hot {
+        let hit = cache.get_noted_at(&self.places, index)?;
+        Some(self.take_hit(index, hit, cache))
+    }
+
+    /// The block that was found, in a form that is read faster if it is hot and the cache has room for that.
+    #[inline]
+    fn take_hit(
+        &self,
+        index: usize,
+        Hit { block, is_hot }: Hit<DataBlock>,
+        cache: &BlockCache<DataBlock>,
+    ) -> Arc<DataBlock> {
+        match is_hot {
             true => self.exchange_hot(index, block, cache),
             false => block,
-        })
+        }
     }
 
     /// Gives data block `index`, which is asked for often, raw values in the cache, if that is worth it and may be; answers it in

@@ -4,14 +4,14 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use kingtide_base::{FileId, KeyOrder, SeqNo, StorageError};
+use kingtide_base::{Cursor, FileId, KeyOrder, SeqNo, StorageError};
 use kingtide_collections::BlockCache;
 use kingtide_env::sync::atomic::{AtomicU64, Ordering};
 use kingtide_env::{Directory, DirectoryEntry, File, FileLock, OpenMode};
 use kingtide_format::{CodecId, TableMeta};
 
 use super::model::{Entry, Random, World, cache, half_random_entries};
-use crate::{TableCache, TableSettings};
+use crate::{CursorUse, TableCache, TableSettings};
 
 fn tables(world: &World, count: u64) -> Vec<TableMeta> {
     let settings = TableSettings {
@@ -223,4 +223,59 @@ fn values_are_cached_raw_while_there_is_room() {
             "all of them come to be held"
         );
     }
+}
+
+/// Goal: a block that is asked for again and again has raw values in a full cache too, others keep their stored form, and gets and
+/// walks answer the same. Method: a cache that is too small for all stored blocks; one key is got two hundred times, then each of them is.
+#[test]
+fn hot_blocks_get_raw_values_in_a_full_cache() {
+    const KEYS: usize = 4000;
+    const CACHE_BYTES: usize = 200 << 10;
+    let world = World::new();
+    let settings = TableSettings {
+        block_bytes: 4096,
+        codec: CodecId::Lz4,
+        filter_fpr: None,
+        order: KeyOrder::BYTEWISE,
+    };
+    let entries = half_random_entries(KEYS, 11);
+    let meta = world.build(FileId(1), &settings, &entries);
+    let table = world.open(&meta, &settings.order).expect("intact");
+    let cache = BlockCache::new(CACHE_BYTES);
+    let get = |index: usize| {
+        let found = table.get(&entries[index].key, None, SeqNo::MAX, &cache);
+        assert!(entries[index].is(&found.expect("intact").expect("there")));
+    };
+    for _ in 0..3 {
+        (0..KEYS).for_each(get);
+    }
+    let block_of = |index: usize| {
+        table
+            .fences
+            .first_at_or_after(&settings.order, &entries[index].key)
+    };
+    // Looks without counting as use.
+    let raw_bytes = |block: usize| {
+        let key = (meta.file, table.fences.extent(block).start);
+        let cached = cache.get(&key)?;
+        cached.raw_values().map(|_| cached.memory_bytes())
+    };
+    let hot = KEYS / 2;
+    (0..200).for_each(|_| get(hot));
+    assert!(raw_bytes(block_of(hot)).is_some());
+    assert!(raw_bytes(block_of(0)).is_none());
+    for index in 0..KEYS {
+        (0..200).for_each(|_| get(index));
+    }
+    let raw: usize = (0..table.fences.blocks()).filter_map(raw_bytes).sum();
+    // A fourth for hot ones, and those that came when one of these had just left room.
+    assert!(0 < raw && raw < CACHE_BYTES / 2, "{raw} bytes");
+    assert!(cache.usage().bytes <= CACHE_BYTES);
+    let mut cursor = table.cursor(&Arc::new(cache), CursorUse::Read);
+    cursor.seek_first().expect("intact");
+    for entry in &entries {
+        assert_eq!(cursor.key(), entry.key);
+        cursor.next().expect("intact");
+    }
+    assert!(!cursor.is_valid());
 }

@@ -2,9 +2,9 @@ use std::{ops::Range, sync::Arc, thread};
 
 use kingtide_base::FileId;
 
-use super::BlockPlaces;
+use super::{BlockPlaces, HOT_USES};
 use crate::{
-    block_cache::{Admission, BlockCache, HOT_USES, SHARD_BYTES_MIN},
+    block_cache::{Admission, BlockCache, SHARD_BYTES_MIN},
     testing::Random,
 };
 
