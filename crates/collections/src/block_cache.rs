@@ -21,8 +21,8 @@
 //! A value that is larger than a shard's share is not cached. Values are dropped outside the locks. A cache that never has to give
 //! way has [memory](BlockMemory) of its own for what it keeps.
 //!
-//! Readers of a table find blocks in its [`BlockPlaces`], without the lock of a shard; a hit there leaves a mark that the
-//! sweep takes for the reference bit.
+//! Readers of a table find blocks in its [`BlockPlaces`], without the lock of a shard; a hit there is counted, and the
+//! sweep takes the count for the reference bit.
 
 use std::{fmt, hash::Hasher, sync::Arc};
 
@@ -217,20 +217,11 @@ impl<V> BlockCache<V> {
         value: Arc<V>,
         (charge, is_loose): (usize, bool),
     ) -> Arc<V> {
-        let Some(shard) = self.shard(&key) else {
-            return value;
-        };
         let standing = match is_loose {
             true => Standing::Loose,
             false => Standing::Compact,
         };
-        let mut evicted = Vec::new();
-        let mut slots = shard.lock();
-        let value = slots.take_block_in(key, value, (charge, standing), &mut evicted);
-        slots.house(&key, (places, index));
-        drop(slots);
-        drop(evicted);
-        value
+        self.take_in_at(key, (places, index), value, (charge, standing))
     }
 
     /// Whether the block `key`, which [is hot](Hit::is_hot), may take `charge` bytes of memory in place of what it takes. Where the
@@ -255,13 +246,23 @@ impl<V> BlockCache<V> {
         value: Arc<V>,
         charge: usize,
     ) -> Arc<V> {
+        self.take_in_at(key, (places, index), value, (charge, Standing::Hot))
+    }
+
+    fn take_in_at(
+        &self,
+        key: BlockKey,
+        place: (&Arc<BlockPlaces<V>>, usize),
+        value: Arc<V>,
+        charge: (usize, Standing),
+    ) -> Arc<V> {
         let Some(shard) = self.shard(&key) else {
             return value;
         };
         let mut evicted = Vec::new();
         let mut slots = shard.lock();
-        let value = slots.exchange(key, value, charge, &mut evicted);
-        slots.house(&key, (places, index));
+        let value = slots.take_block_in(key, value, charge, &mut evicted);
+        slots.house(&key, place);
         drop(slots);
         drop(evicted);
         value

@@ -225,7 +225,7 @@ impl<V> Shard<V> {
         self.newcomers.is_multiple_of(period)
     }
 
-    /// Takes `block` in, and answers it; or the one that is here already.
+    /// Takes `block` in, and answers it; or the one that is here already. A hot one takes the place of the compact form.
     pub(super) fn take_block_in(
         &mut self,
         key: BlockKey,
@@ -233,27 +233,15 @@ impl<V> Shard<V> {
         charge: (usize, Standing),
         evicted: &mut Vec<Slot<V>>,
     ) -> Arc<V> {
+        let is_compact = |slot: &Slot<V>| slot.standing == Standing::Compact;
+        if charge.1 == Standing::Hot && self.slots.get(&key).is_some_and(is_compact) {
+            evicted.extend(self.remove(&key));
+        }
         if let Some(present) = self.touch(&key) {
             return present;
         }
         self.take_in(key, Kept::Block(Arc::clone(&block)), charge, evicted);
         block
-    }
-
-    /// Takes `block` in as a hot one, in the place of its compact form, and answers it; or the one that is here in its long form
-    /// already.
-    pub(super) fn exchange(
-        &mut self,
-        key: BlockKey,
-        block: Arc<V>,
-        charge: usize,
-        evicted: &mut Vec<Slot<V>>,
-    ) -> Arc<V> {
-        let present = self.slots.get(&key).map(|slot| slot.standing);
-        if present == Some(Standing::Compact) {
-            evicted.extend(self.remove(&key));
-        }
-        self.take_block_in(key, block, (charge, Standing::Hot), evicted)
     }
 
     /// Takes in what is `kept` for `key`, unless something is here for it already or no room can be made.
@@ -343,12 +331,17 @@ impl<V> Shard<V> {
         self.charge.set(self.bytes);
     }
 
+    /// Moves the hand by one place; answers what lay there.
+    fn advance_hand(&mut self) -> Option<BlockKey> {
+        let place = self.hand;
+        self.hand = (place + 1) % self.ring.len().max(1);
+        *self.ring.get(place)?
+    }
+
     /// Moves the hand by one place: clears a bit, or evicts an entry; while some are loose, it evicts one of them or does
     /// nothing. As long as there are entries, two rounds evict one.
     fn sweep(&mut self) -> Option<Slot<V>> {
-        let place = self.hand;
-        self.hand = (place + 1) % self.ring.len().max(1);
-        let key = (*self.ring.get(place)?)?;
+        let key = self.advance_hand()?;
         let slot = self.slots.get_mut(&key)?;
         let stays = match self.loose {
             0 => slot.take_reference(),
@@ -362,9 +355,7 @@ impl<V> Shard<V> {
 
     /// Moves the hand by one place, and takes the uses of the entry there: a hot one without many of them is evicted.
     fn sweep_hot(&mut self) -> Option<Slot<V>> {
-        let place = self.hand;
-        self.hand = (place + 1) % self.ring.len().max(1);
-        let key = (*self.ring.get(place)?)?;
+        let key = self.advance_hand()?;
         let slot = self.slots.get_mut(&key)?;
         let uses = slot.take_uses();
         if slot.standing != Standing::Hot || uses >= HOT_USES_MIN {
@@ -378,9 +369,7 @@ impl<V> Shard<V> {
     /// none soon.
     pub(super) fn sweep_pieces(&mut self) -> Option<Slot<V>> {
         for _ in 0..PIECE_SWEEP_MAX {
-            let place = self.hand;
-            self.hand = (place + 1) % self.ring.len().max(1);
-            let Some(key) = self.ring.get(place).copied().flatten() else {
+            let Some(key) = self.advance_hand() else {
                 continue;
             };
             let slot = self.slots.get_mut(&key)?;

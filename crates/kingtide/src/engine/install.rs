@@ -95,7 +95,7 @@ impl Engine {
         spilled.iter().for_each(|value| value.unpin());
         let spilled_bytes: u64 = spilled.iter().map(|value| value.meta().file_bytes).sum();
         family.counters.note_flush(output.bytes() + spilled_bytes);
-        family.add_rest_credit(output.tables.iter().map(|table| table.file_bytes).sum());
+        family.add_rest_credit(output.table_bytes());
         Ok(())
     }
 

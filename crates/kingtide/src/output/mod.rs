@@ -80,15 +80,13 @@ impl Output {
     }
     /// Bytes written to tables and value files.
     pub(crate) fn bytes(&self) -> u64 {
-        self.tables
-            .iter()
-            .map(|table| table.file_bytes)
-            .sum::<u64>()
-            + self
-                .value_files
-                .iter()
-                .map(|file| file.file_bytes)
-                .sum::<u64>()
+        let values = self.value_files.iter().map(|file| file.file_bytes);
+        self.table_bytes() + values.sum::<u64>()
+    }
+
+    /// Bytes written to tables.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        self.tables.iter().map(|table| table.file_bytes).sum()
     }
 }
 

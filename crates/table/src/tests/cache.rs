@@ -11,7 +11,7 @@ use kingtide_env::{Directory, DirectoryEntry, File, FileLock, OpenMode};
 use kingtide_format::{CodecId, TableMeta};
 
 use super::model::{Entry, Random, World, cache, half_random_entries};
-use crate::{CursorUse, TableCache, TableSettings};
+use crate::{CursorUse, Table, TableCache, TableSettings};
 
 fn tables(world: &World, count: u64) -> Vec<TableMeta> {
     let settings = TableSettings {
@@ -187,12 +187,8 @@ fn threads_share_the_open_tables() {
     assert_eq!(open.open_count(), 0);
 }
 
-/// Goal: cached blocks have raw values while there is room for them, and their stored ones when there is not; gets answer the
-/// same. Method: every key of a table that compresses to a half, with a cache that has room for all raw values, and with one that
-/// has not; three times.
-#[test]
-fn values_are_cached_raw_while_there_is_room() {
-    const KEYS: usize = 4000;
+/// A table of so many entries whose values compress to a half, in blocks of 4 KiB.
+fn half_random_table(keys: usize) -> (Vec<Entry>, Arc<Table>) {
     let world = World::new();
     let settings = TableSettings {
         block_bytes: 4096,
@@ -200,9 +196,19 @@ fn values_are_cached_raw_while_there_is_room() {
         filter_fpr: None,
         order: KeyOrder::BYTEWISE,
     };
-    let entries = half_random_entries(KEYS, 11);
+    let entries = half_random_entries(keys, 11);
     let meta = world.build(FileId(1), &settings, &entries);
     let table = world.open(&meta, &settings.order).expect("intact");
+    (entries, table)
+}
+
+/// Goal: cached blocks have raw values while there is room for them, and their stored ones when there is not; gets answer the
+/// same. Method: every key of a table that compresses to a half, with a cache that has room for all raw values, and with one that
+/// has not; three times.
+#[test]
+fn values_are_cached_raw_while_there_is_room() {
+    const KEYS: usize = 4000;
+    let (entries, table) = half_random_table(KEYS);
     let raw_bytes = KEYS * 100;
     for cache_bytes in [1 << 20, 330 << 10] {
         let cache = BlockCache::new(cache_bytes);
@@ -231,16 +237,7 @@ fn values_are_cached_raw_while_there_is_room() {
 fn hot_blocks_get_raw_values_in_a_full_cache() {
     const KEYS: usize = 4000;
     const CACHE_BYTES: usize = 200 << 10;
-    let world = World::new();
-    let settings = TableSettings {
-        block_bytes: 4096,
-        codec: CodecId::Lz4,
-        filter_fpr: None,
-        order: KeyOrder::BYTEWISE,
-    };
-    let entries = half_random_entries(KEYS, 11);
-    let meta = world.build(FileId(1), &settings, &entries);
-    let table = world.open(&meta, &settings.order).expect("intact");
+    let (entries, table) = half_random_table(KEYS);
     let cache = BlockCache::new(CACHE_BYTES);
     let get = |index: usize| {
         let found = table.get(&entries[index].key, None, SeqNo::MAX, &cache);
@@ -252,11 +249,11 @@ fn hot_blocks_get_raw_values_in_a_full_cache() {
     let block_of = |index: usize| {
         table
             .fences
-            .first_at_or_after(&settings.order, &entries[index].key)
+            .first_at_or_after(&KeyOrder::BYTEWISE, &entries[index].key)
     };
     // Looks without counting as use.
     let raw_bytes = |block: usize| {
-        let key = (meta.file, table.fences.extent(block).start);
+        let key = (table.meta.file, table.fences.extent(block).start);
         let cached = cache.get(&key)?;
         cached.raw_values().map(|_| cached.memory_bytes())
     };
