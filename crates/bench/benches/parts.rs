@@ -71,7 +71,6 @@ impl Data {
 
 fn insert_all(table: &Memtable, ops: &[MemtableOp<'_>], batch: usize) {
     for (number, ops) in ops.chunks(batch).enumerate() {
-        table.prepare();
         let run =
             (batch > 1).then(|| PreparedRun::sort(&ORDER, ops.len(), |at| ops[at as usize].key));
         let inserted = table.insert(SeqNo(number as u64 + 1), ops.iter().copied(), run);
@@ -108,6 +107,30 @@ mod memtable {
                 .get(black_box(key), Some(key_hash(key)), SeqNo(u64::MAX >> 8))
                 .is_some()
         });
+    }
+}
+
+mod pass {
+    use super::*;
+
+    fn walk(mut cursor: impl Cursor) -> usize {
+        let mut bytes = 0;
+        cursor.seek_first().expect("memory does not fail");
+        while cursor.is_valid() {
+            bytes += cursor.key().len();
+            cursor.next().expect("memory does not fail");
+        }
+        bytes
+    }
+
+    /// Everything of a full memtable, in order, as a flush walks it.
+    #[divan::bench(args = [1, 32, 1000], sample_count = 40)]
+    fn flush(bencher: Bencher<'_, '_>, batch: usize) {
+        let data = Data::new(3 * KEYS);
+        let table = data.memtable(batch);
+        bencher
+            .counter(ItemsCount::new(3 * KEYS))
+            .bench_local(|| walk(table.pass_cursor()));
     }
 }
 

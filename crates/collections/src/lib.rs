@@ -45,7 +45,7 @@ pub use filter::{Filter, FilterBuilder, FilterFault};
 pub use hash_index::{HashIndex, Probe, prefetch_bytes};
 pub use lz4_dictionary::{Lz4Dictionary, lz4_with_dictionary, lz4_with_dictionary_into};
 pub use lz4_prefix::lz4_prefix;
-pub use memtable::{Full, Memtable, MemtableEntry, MemtableOp};
+pub use memtable::{Full, Memtable, MemtableEntry, MemtableOp, PassCursor};
 pub use merge::MergeCursor;
 pub use pages::PageSize;
 pub use skip_list::SkipList;

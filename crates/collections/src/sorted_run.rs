@@ -13,7 +13,7 @@
 //!
 //! A run never changes. It deliberately knows nothing of visibility: readers skip what is too new for them.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::{cmp::Ordering, ops::Range, sync::Arc};
 
 use kingtide_base::{EntryKind, KeyOrder, SeqNo};
 
@@ -32,6 +32,52 @@ pub(crate) fn head_of(key: &[u8], prefix_bytes: usize) -> u64 {
     let mut head = [0; 8];
     head[..rest.len()].copy_from_slice(rest);
     u64::from_be_bytes(head)
+}
+
+/// An entry and its head: what sorting looks at.
+pub(crate) type RunItem = (u64, EntryOffset);
+
+/// The order of entries whose heads are taken behind the same prefix; no two entries are equal.
+#[inline]
+pub(crate) fn compare_items(
+    left: &RunItem,
+    right: &RunItem,
+    arena: &Arena,
+    order: &KeyOrder,
+) -> Ordering {
+    left.0
+        .cmp(&right.0)
+        .then_with(|| compare_entries(left.1, right.1, arena, order))
+}
+
+/// The order of entries, told by the entries themselves.
+fn compare_entries(
+    left: EntryOffset,
+    right: EntryOffset,
+    arena: &Arena,
+    order: &KeyOrder,
+) -> Ordering {
+    let (left_key, left_sequence) = arena.key_and_sequence(left);
+    let (right_key, right_sequence) = arena.key_and_sequence(right);
+    order
+        .compare(left_key, right_key)
+        .then_with(|| right_sequence.cmp(&left_sequence))
+        .then_with(|| right.cmp(&left))
+}
+
+/// Turns the heads of a run into those behind a prefix that is as long or shorter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeadShift {
+    /// What the keys of the run have in common behind the shorter prefix.
+    common: u64,
+    bits: u32,
+}
+
+impl HeadShift {
+    #[inline]
+    fn apply(self, head: u64) -> u64 {
+        self.common | head.checked_shr(self.bits).unwrap_or(0)
+    }
 }
 
 /// How many bytes at the begin of both are equal.
@@ -158,6 +204,32 @@ pub struct SortedRun {
 }
 
 impl SortedRun {
+    /// A run of published `entries` of an arena, in any order.
+    pub(crate) fn of_entries(entries: &[EntryOffset], arena: &Arena, order: &KeyOrder) -> Self {
+        if !order.is_bytewise() {
+            let mut offsets = entries.to_vec();
+            offsets.sort_unstable_by(|left, right| compare_entries(*left, *right, arena, order));
+            return Self {
+                prefix_bytes: 0,
+                heads: Vec::new(),
+                offsets,
+            };
+        }
+        let first = entries.first().map_or(&[][..], |entry| arena.key(*entry));
+        let prefix_bytes = entries.iter().fold(first.len(), |bytes, entry| {
+            common_prefix_bytes(&first[..bytes], arena.key(*entry))
+        });
+        let item = |entry: &EntryOffset| (head_of(arena.key(*entry), prefix_bytes), *entry);
+        let mut items: Vec<RunItem> = entries.iter().map(item).collect();
+        items.sort_unstable_by(|left, right| compare_items(left, right, arena, order));
+        let (heads, offsets) = items.into_iter().unzip();
+        Self {
+            prefix_bytes,
+            heads,
+            offsets,
+        }
+    }
+
     /// Entries in the run.
     #[inline]
     #[must_use]
@@ -179,6 +251,68 @@ impl SortedRun {
             .get(index)
             .copied()
             .unwrap_or(EntryOffset::NONE)
+    }
+
+    /// The entry at `index` with its head; 0 unless the order is bytewise. None beyond the end.
+    #[inline]
+    pub(crate) fn item(&self, index: usize, shift: HeadShift) -> Option<RunItem> {
+        let offset = self.offsets.get(index)?;
+        let head = self.heads.get(index).map_or(0, |head| shift.apply(*head));
+        Some((head, *offset))
+    }
+
+    /// The entries of `range`, which is within the run, as [`SortedRun::item`] has them.
+    pub(crate) fn items(
+        &self,
+        range: Range<usize>,
+        shift: HeadShift,
+    ) -> impl Iterator<Item = RunItem> + '_ {
+        let heads = self.heads.get(range.clone()).unwrap_or_default();
+        let offsets = self.offsets.get(range).unwrap_or_default();
+        offsets.iter().enumerate().map(move |(index, offset)| {
+            let head = heads.get(index).map_or(0, |head| shift.apply(*head));
+            (head, *offset)
+        })
+    }
+
+    /// How the heads of this run become heads behind `prefix_bytes`, which is not more than its own prefix has.
+    pub(crate) fn shift_to(&self, prefix_bytes: usize, arena: &Arena) -> HeadShift {
+        let prefix = arena.key(self.offset(0)).get(..self.prefix_bytes);
+        let longer = self.prefix_bytes.saturating_sub(prefix_bytes);
+        HeadShift {
+            common: head_of(prefix.unwrap_or_default(), prefix_bytes),
+            bits: u32::try_from(longer.saturating_mul(8)).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// The index in `range` of the first entry that is not before `bound`; the end of the range if all are.
+    pub(crate) fn end_before(
+        &self,
+        bound: &RunItem,
+        range: Range<usize>,
+        shift: HeadShift,
+        (arena, order): (&Arena, &KeyOrder),
+    ) -> usize {
+        let start = range.start;
+        let (mut low, mut high) = (start, range.end);
+        while low < high {
+            let middle = low.midpoint(high);
+            let is_before = self
+                .item(middle, shift)
+                .is_some_and(|item| compare_items(&item, bound, arena, order).is_lt());
+            if is_before {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// How many entries come before `entry`, which need not be one of the run's.
+    pub(crate) fn rank(&self, entry: EntryOffset, arena: &Arena, order: &KeyOrder) -> usize {
+        self.offsets
+            .partition_point(|other| compare_entries(*other, entry, arena, order).is_lt())
     }
 
     /// Bytes of memory that the index takes.
@@ -288,22 +422,9 @@ impl SortedRun {
         snapshots: &[SeqNo],
     ) -> Self {
         debug_assert!(snapshots.is_sorted());
-        let prefix_bytes = if order.is_bytewise() {
-            merged_prefix_bytes(sources, arena)
-        } else {
-            0
-        };
+        let prefix_bytes = merged_prefix_bytes(sources, arena, order);
         let mut items = collect_items(sources, arena, order, prefix_bytes);
-        items.sort_by(|left, right| {
-            left.0.cmp(&right.0).then_with(|| {
-                let (left_key, left_sequence) = arena.key_and_sequence(left.1);
-                let (right_key, right_sequence) = arena.key_and_sequence(right.1);
-                order
-                    .compare(left_key, right_key)
-                    .then_with(|| right_sequence.cmp(&left_sequence))
-                    .then_with(|| right.1.cmp(&left.1))
-            })
-        });
+        items.sort_by(|left, right| compare_items(left, right, arena, order));
         if !snapshots.is_empty() {
             drop_hidden(&mut items, arena, order, snapshots);
         }
@@ -320,8 +441,15 @@ impl SortedRun {
     }
 }
 
-/// The common prefix of all keys of `sources`: that of their smallest and largest keys, as the order is bytewise.
-fn merged_prefix_bytes(sources: &[RunSource<'_>], arena: &Arena) -> usize {
+/// The common prefix of all keys of `sources`: that of their smallest and largest keys in byte order, nothing in others.
+pub(crate) fn merged_prefix_bytes(
+    sources: &[RunSource<'_>],
+    arena: &Arena,
+    order: &KeyOrder,
+) -> usize {
+    if !order.is_bytewise() {
+        return 0;
+    }
     let mut ends = sources.iter().flat_map(|source| {
         let (first, last) = match source {
             RunSource::Run(run) => (run.offset(0), run.offset(run.len().saturating_sub(1))),
@@ -360,11 +488,8 @@ fn collect_items(
     let mut items = Vec::with_capacity(count);
     for source in sources {
         match source {
-            RunSource::Run(run) if run.prefix_bytes == prefix_bytes && order.is_bytewise() => {
-                items.extend(run.heads.iter().copied().zip(run.offsets.iter().copied()));
-            }
             RunSource::Run(run) => {
-                items.extend(run.offsets.iter().map(|offset| (head_at(*offset), *offset)));
+                items.extend(run.items(0..run.len(), run.shift_to(prefix_bytes, arena)));
             }
             RunSource::List(list) => {
                 items.extend(list.offsets().map(|offset| (head_at(offset), offset)));

@@ -8,7 +8,6 @@ use kingtide_base::{
 
 use crate::{
     arena::{ArenaEntry, EntryOffset},
-    budget::{Account, Charge},
     skip_list::SkipList,
     sorted_run::SortedRun,
 };
@@ -20,17 +19,6 @@ pub(super) fn open(memtable: Arc<Memtable>, source: &Source) -> Box<dyn Cursor> 
     match source {
         Source::Run(run) => Box::new(SourceCursor::new(memtable, RunWalk(Arc::clone(run)))),
         Source::List(list) => Box::new(SourceCursor::new(memtable, ListWalk(Arc::clone(list)))),
-    }
-}
-
-/// As [`open`], with the entries of a list in an array.
-pub(super) fn open_for_pass(memtable: Arc<Memtable>, source: &Source) -> Box<dyn Cursor> {
-    match source {
-        Source::Run(_) => open(memtable, source),
-        Source::List(list) => {
-            let walk = ArrayWalk::new(list, &memtable);
-            Box::new(SourceCursor::new(memtable, walk))
-        }
     }
 }
 
@@ -90,71 +78,6 @@ impl Walk for RunWalk {
 
     fn offset(&self, position: usize) -> EntryOffset {
         self.0.offset(position - 1)
-    }
-}
-
-/// The entries of a list as they were; positions as in a run.
-struct ArrayWalk {
-    offsets: Box<[EntryOffset]>,
-    _charge: Charge,
-}
-
-impl ArrayWalk {
-    fn new(list: &SkipList, memtable: &Memtable) -> Self {
-        let offsets: Box<[EntryOffset]> = list.offsets().collect();
-        let budget = memtable.arena.budget();
-        Self {
-            _charge: budget.charge(Account::Buffers, size_of_val(&*offsets)),
-            offsets,
-        }
-    }
-
-    /// How many entries from the first on have keys for which `is_before` holds.
-    fn count(&self, memtable: &Memtable, is_before: impl Fn(&[u8]) -> bool) -> usize {
-        self.offsets
-            .partition_point(|offset| is_before(memtable.arena.key(*offset)))
-    }
-
-    fn position(&self, index: usize) -> usize {
-        if index < self.offsets.len() {
-            index + 1
-        } else {
-            0
-        }
-    }
-}
-
-impl Walk for ArrayWalk {
-    fn first(&self) -> usize {
-        self.position(0)
-    }
-
-    fn last(&self) -> usize {
-        self.offsets.len()
-    }
-
-    fn seek(&self, key: &[u8], memtable: &Memtable) -> usize {
-        let is_before = |other: &[u8]| memtable.order.compare(other, key).is_lt();
-        self.position(self.count(memtable, is_before))
-    }
-
-    fn seek_for_previous(&self, key: &[u8], memtable: &Memtable) -> usize {
-        self.count(memtable, |other| memtable.order.compare(other, key).is_le())
-    }
-
-    fn next(&self, position: usize, memtable: &Memtable) -> usize {
-        if let Some(ahead) = self.offsets.get(position + PREFETCH_ENTRIES) {
-            memtable.arena.prefetch_entry(*ahead);
-        }
-        self.position(position)
-    }
-
-    fn previous(&self, position: usize, _memtable: &Memtable) -> usize {
-        position - 1
-    }
-
-    fn offset(&self, position: usize) -> EntryOffset {
-        self.offsets[position - 1]
     }
 }
 
@@ -277,11 +200,7 @@ impl<W: Walk> Cursor for SourceCursor<W> {
     }
 
     fn kind(&self) -> EntryKind {
-        // What was put with its value elsewhere is, to whoever walks, a put whose value is separated.
-        match self.entry().map_or(EntryKind::Delete, |entry| entry.kind) {
-            EntryKind::PutSpilled => EntryKind::Put,
-            kind => kind,
-        }
+        shown_kind(self.entry())
     }
 
     fn expires_at(&self) -> i64 {
@@ -289,14 +208,28 @@ impl<W: Walk> Cursor for SourceCursor<W> {
     }
 
     fn value(&mut self) -> StorageResult<ValueRef<'_>> {
-        match self.entry() {
-            Some(entry) if entry.kind == EntryKind::PutSpilled => {
-                let pointer = ValuePointer::decode(entry.value).ok_or_else(|| {
-                    StorageError::malformed("memtable", 0, "malformed value pointer")
-                })?;
-                Ok(ValueRef::Separated(pointer))
-            }
-            entry => Ok(ValueRef::Inline(entry.map_or(&[][..], |entry| entry.value))),
+        shown_value(self.entry())
+    }
+}
+
+/// The kind of an entry to whoever walks: what was put with its value elsewhere is a put whose value is separated.
+#[inline]
+pub(super) fn shown_kind(entry: Option<ArenaEntry<'_>>) -> EntryKind {
+    match entry.map_or(EntryKind::Delete, |entry| entry.kind) {
+        EntryKind::PutSpilled => EntryKind::Put,
+        kind => kind,
+    }
+}
+
+/// The value of an entry to whoever walks.
+#[inline]
+pub(super) fn shown_value(entry: Option<ArenaEntry<'_>>) -> StorageResult<ValueRef<'_>> {
+    match entry {
+        Some(entry) if entry.kind == EntryKind::PutSpilled => {
+            let pointer = ValuePointer::decode(entry.value)
+                .ok_or_else(|| StorageError::malformed("memtable", 0, "malformed value pointer"))?;
+            Ok(ValueRef::Separated(pointer))
         }
+        entry => Ok(ValueRef::Inline(entry.map_or(&[][..], |entry| entry.value))),
     }
 }

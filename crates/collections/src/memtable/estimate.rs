@@ -19,6 +19,7 @@ impl Memtable {
         if self.order.compare(first, last).is_gt() {
             return 0;
         }
+        self.complete_sources();
         let mut entries = 0;
         self.sources.for_each(|source| {
             entries += match source {
@@ -33,6 +34,7 @@ impl Memtable {
     /// among the keys. In no order. Walks skip lists.
     #[must_use]
     pub fn samples(&self, count: usize) -> Vec<(Vec<u8>, usize)> {
+        self.complete_sources();
         let mut samples = Vec::new();
         self.sources.for_each(|source| {
             let entries = source.len();

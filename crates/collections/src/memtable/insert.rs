@@ -2,8 +2,8 @@
 //!
 //! For a group of operations at a time: fetch the hash slots ahead, then for each operation find the key's slot, append
 //! the entry (with the key's newest entry so far as `previous`), publish the entry, publish the slot. At the end the run
-//! is published, or the entries go into the skip list. Nothing but a full skip list without a spare, or a full array of
-//! sources, allocates.
+//! is published, or the entries are noted as loose (`loose`). Nothing but a list of loose entries that becomes longer than
+//! ever, or a full array of sources, allocates; in orders without hashes, a full skip list too.
 //!
 //! Operations that do not fit are undone: slots get back what they held, in reverse order, and the entries stay as dead
 //! bytes that nothing leads to. Callers ask [`Memtable::fits`] first, so this is not a path that is taken twice.
@@ -21,7 +21,7 @@ use crate::{
     sorted_run::PreparedRun,
 };
 
-use super::{Full, Memtable, MemtableOp, sources::Source};
+use super::{FIRST_LIST_ENTRIES, Full, Memtable, MemtableOp, sources::Source};
 
 /// Operations whose hash slots are fetched ahead at a time.
 const GROUP_OPERATIONS: usize = 16;
@@ -34,6 +34,8 @@ pub(super) struct Writer {
     pub(super) arena: ArenaWriter,
     /// The list that takes entries: the youngest of the sources that are lists.
     list: Arc<SkipList>,
+    /// Entries that no source has, oldest first.
+    pub(super) loose: Vec<EntryOffset>,
     /// The place of the last mark.
     pub(super) marked: EntryOffset,
     /// Bytes of the sources' indexes.
@@ -46,6 +48,7 @@ impl Writer {
     pub(super) fn new(arena: ArenaWriter, list: Arc<SkipList>, charge: Charge) -> Self {
         Self {
             arena,
+            loose: Vec::new(),
             marked: Memtable::START,
             source_bytes: list.memory_bytes(),
             list,
@@ -56,8 +59,8 @@ impl Writer {
 
 impl Memtable {
     /// Inserts the operations of the commit `sequence`, which must not be smaller than that of an earlier insertion. A
-    /// `run`, sorted over the keys of the same operations, makes them a source of their own; without it they go one by
-    /// one into the skip list.
+    /// `run`, sorted over the keys of the same operations, makes them a source of their own; without it they are sorted
+    /// later, with others.
     ///
     /// # Errors
     /// [`Full`] when they do not fit (see [`Memtable::fits`]) or when the run is not of as many operations; nothing is
@@ -78,16 +81,32 @@ impl Memtable {
             return Err(Full);
         }
         let start = writer.arena.tail();
+        let loose_before = writer.loose.len();
+        if run.is_none() && writer.loose.capacity() - loose_before < count {
+            // As of lists, the first is small.
+            let few = writer.loose.capacity() == 0;
+            let entries = if few {
+                FIRST_LIST_ENTRIES
+            } else {
+                self.list_entries
+            };
+            writer.loose.reserve(entries.max(count));
+        }
+        let Writer { arena, loose, .. } = &mut *writer;
         let mut batch = Batch {
             memtable: self,
-            arena: &mut writer.arena,
+            arena,
             sequence,
-            run: run.as_mut(),
+            places: match &mut run {
+                Some(run) => Places::Run(run),
+                None => Places::Loose(loose),
+            },
             inserted: 0,
         };
         let outcome = batch.append_all(ops.take(count));
         let inserted = batch.inserted;
         if outcome.is_err() || inserted != count {
+            writer.loose.truncate(loose_before);
             self.undo(start, inserted);
             return Err(Full);
         }
@@ -96,8 +115,16 @@ impl Memtable {
                 writer.source_bytes += run.index_bytes();
                 self.sources.append(Source::Run(run));
             }
-            // A run without a seal cannot be: every operation has its offset. Without a run: the list.
-            Some(None) | None => self.insert_into_list(&mut writer, start, count),
+            // Cannot be: every operation has its place.
+            Some(None) => {
+                self.undo(start, inserted);
+                return Err(Full);
+            }
+            None if self.index.is_some() => self.loose.add(count),
+            None => {
+                let loose = std::mem::take(&mut writer.loose);
+                self.insert_into_list(&mut writer, &loose);
+            }
         }
         self.marks.note(&mut writer.marked, sequence, start);
         self.count(sequence, count);
@@ -105,40 +132,16 @@ impl Memtable {
         Ok(())
     }
 
-    /// Makes in advance what the next insertions would otherwise allocate. Cheap when there is nothing to do; to be
-    /// called now and then outside the commit's critical section.
-    pub fn prepare(&self) {
-        let Some(writer) = self.writer.try_lock() else {
-            return;
-        };
-        let needs_spare = writer.list.is_half_full() && self.spare_list.lock().is_none();
-        drop(writer);
-        if needs_spare {
-            let list = Arc::new(SkipList::new(self.list_entries));
-            *self.spare_list.lock() = Some(list);
-        }
-    }
-
-    /// Puts the `count` entries from `start` on into the skip list, or into as many as it takes.
-    fn insert_into_list(&self, writer: &mut Writer, start: EntryOffset, count: usize) {
-        let mut offset = start;
-        for _ in 0..count {
-            let Some(entry) = self.arena.entry(offset) else {
-                debug_assert!(false, "entries that were just appended are published");
-                return;
-            };
+    /// Puts entries into the skip list, or into as many as it takes.
+    pub(super) fn insert_into_list(&self, writer: &mut Writer, entries: &[EntryOffset]) {
+        for offset in entries {
             if writer.list.is_full() {
-                writer.list = self
-                    .spare_list
-                    .lock()
-                    .take()
-                    .unwrap_or_else(|| Arc::new(SkipList::new(self.list_entries)));
+                writer.list = Arc::new(SkipList::new(self.list_entries));
                 writer.source_bytes += writer.list.memory_bytes();
                 self.sources.append(Source::List(Arc::clone(&writer.list)));
             }
-            let has_room = writer.list.insert(offset, &self.arena, &self.order);
+            let has_room = writer.list.insert(*offset, &self.arena, &self.order);
             debug_assert!(has_room);
-            offset = entry.following();
         }
     }
 
@@ -166,7 +169,7 @@ impl Memtable {
 
     /// Tells the budget what the memtable takes, once that has changed enough.
     pub(super) fn account(&self, writer: &mut Writer) {
-        let bytes = self.fixed_bytes() + writer.source_bytes;
+        let bytes = self.fixed_bytes() + writer.source_bytes + size_of_val(&*writer.loose);
         writer.charge.follow(bytes, CHARGE_STEP_BYTES);
     }
 
@@ -182,12 +185,18 @@ impl Memtable {
     }
 }
 
+/// Who is told where the entries are.
+enum Places<'b> {
+    Run(&'b mut PreparedRun),
+    Loose(&'b mut Vec<EntryOffset>),
+}
+
 /// The insertion of one commit.
 struct Batch<'b> {
     memtable: &'b Memtable,
     arena: &'b mut ArenaWriter,
     sequence: SeqNo,
-    run: Option<&'b mut PreparedRun>,
+    places: Places<'b>,
     inserted: usize,
 }
 
@@ -255,8 +264,9 @@ impl Batch<'_> {
         if let (Some(index), Some(probe)) = (&memtable.index, probe) {
             index.publish(probe, op.hash, offset);
         }
-        if let Some(run) = &mut self.run {
-            run.push_offset(offset);
+        match &mut self.places {
+            Places::Run(run) => run.push_offset(offset),
+            Places::Loose(loose) => loose.push(offset),
         }
         self.inserted += 1;
         Ok(())

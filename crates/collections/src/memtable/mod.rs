@@ -3,15 +3,16 @@
 //! A [`Memtable`] is an arena of entries with three kinds of index over it:
 //! - a hash index to the newest version of each key (when the order has hashes), from which a chain of `previous` offsets
 //!   leads to the older ones: point reads and conflict checks;
-//! - a sorted run for each large commit, sorted by the committing thread before the critical section;
-//! - skip lists for the entries of small commits, one after the other, of a fixed size: the last one takes entries, the
-//!   full ones stay as they are.
+//! - a sorted run for each large commit, sorted by the committing thread before the critical section, and for every few
+//!   thousand entries of small commits, which are *loose* until then or until somebody walks;
+//! - skip lists for what few entries are loose when somebody walks, one after the other, of a fixed size: the last one takes
+//!   entries, the full ones stay as they are.
 //!
-//! Runs and full lists are *sources* in one list; in the background [`Memtable::merge_runs`] replaces neighbours by one
+//! Runs and lists are *sources* in one list; in the background [`Memtable::merge_runs`] replaces neighbours by one
 //! run, so that there are few to walk, and leaves out versions that no snapshot sees.
 //!
-//! One writer at a time (a mutex inside, without contention when the caller orders commits); readers take no lock. Readers
-//! see entries of a commit one by one: it is the caller who makes commits visible as a whole, by handing out a snapshot
+//! One writer at a time (a mutex inside, without contention when the caller orders commits); point reads take no lock, and
+//! walks take the writer's when they begin while something is loose. Readers see entries of a commit one by one: it is the caller who makes commits visible as a whole, by handing out a snapshot
 //! only when [`Memtable::insert`] has returned. Sequence numbers must not fall from one insertion to the next.
 //!
 //! | file | what it is |
@@ -21,6 +22,8 @@
 //! | `sources` | the list of runs and skip lists, growing while it is read |
 //! | `cursor` | walking one source |
 //! | `estimate` | how many keys, and how many entries of a range |
+//! | `pass` | walking all sources at once, in order |
+//! | `loose` | what came in small commits and is in no source yet |
 //! | `merge` | which sources to merge, and the exchange |
 //! | `ranges` | range tombstones: a chain through the arena, and the fragments that readers share |
 
@@ -28,7 +31,9 @@ mod arrivals;
 mod cursor;
 mod estimate;
 mod insert;
+mod loose;
 mod merge;
+mod pass;
 mod ranges;
 mod sources;
 
@@ -48,8 +53,11 @@ use crate::{
     skip_list::SkipList,
 };
 
+pub use pass::PassCursor;
+
 use arrivals::Marks;
 use insert::Writer;
+use loose::Loose;
 use ranges::RangeDeletes;
 use sources::{Source, SourceList};
 
@@ -101,8 +109,7 @@ pub struct Memtable {
     writer: Mutex<Writer>,
     /// Held by whoever merges, so that there is one.
     merging: Mutex<()>,
-    /// A skip list made in advance.
-    spare_list: Mutex<Option<Arc<SkipList>>>,
+    loose: Loose,
     entries: AtomicUsize,
     /// Entries that a pass over the memtable has gone by; see [`Memtable::passed`].
     passed: AtomicUsize,
@@ -188,7 +195,7 @@ impl Memtable {
             ranges: RangeDeletes::new(),
             writer: Mutex::new(Writer::new(arena_writer, list, charge)),
             merging: Mutex::new(()),
-            spare_list: Mutex::new(None),
+            loose: Loose::new(),
             entries: AtomicUsize::new(0),
             passed: AtomicUsize::new(0),
             sequence_smallest: AtomicU64::new(u64::MAX),
@@ -245,6 +252,7 @@ impl Memtable {
 
     /// As [`Memtable::get`], through the sources.
     fn search(&self, key: &[u8], snapshot: SeqNo) -> Option<MemtableEntry<'_>> {
+        self.complete_sources();
         let mut newest: Option<MemtableEntry<'_>> = None;
         self.sources.for_each(|source| {
             let offset = match source {
@@ -283,31 +291,18 @@ impl Memtable {
     /// what is inserted later they may or may not see.
     #[must_use]
     pub fn cursors(self: &Arc<Self>) -> Vec<Box<dyn Cursor>> {
-        self.cursors_by(cursor::open)
-    }
-
-    /// As [`Memtable::cursors`], for one who walks through all of them in order, such as a flush. What is in skip lists is
-    /// put into arrays first, list by list: beside the walk through many other lists every step in one would wait for memory.
-    #[must_use]
-    pub fn pass_cursors(self: &Arc<Self>) -> Vec<Box<dyn Cursor>> {
-        self.cursors_by(cursor::open_for_pass)
-    }
-
-    fn cursors_by(
-        self: &Arc<Self>,
-        open: impl Fn(Arc<Self>, &Source) -> Box<dyn Cursor>,
-    ) -> Vec<Box<dyn Cursor>> {
+        self.complete_sources();
         let mut cursors = Vec::new();
         self.sources.for_each(|source| {
             if !source.is_empty() {
-                cursors.push(open(Arc::clone(self), source));
+                cursors.push(cursor::open(Arc::clone(self), source));
             }
         });
         cursors.reverse();
         cursors
     }
 
-    /// Sources that hold something: how many cursors there are.
+    /// Sources that hold something: how many cursors there are, but for one of what is loose.
     #[must_use]
     pub fn run_count(&self) -> usize {
         let mut count = 0;
@@ -331,7 +326,8 @@ impl Memtable {
     /// Bytes of memory that the memtable takes: touched pages of its arena, and its indexes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.fixed_bytes() + self.writer.lock().source_bytes
+        let writer = self.writer.lock();
+        self.fixed_bytes() + writer.source_bytes + size_of_val(&*writer.loose)
     }
 
     /// True when its entries are in huge pages, as far as the system has them: then it takes up memory from the first on.

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use kingtide_base::{Cursor, EntryKind, KeyOrder, SeqNo, limits};
 
-use super::{Full, Memtable, MemtableOp, Shape};
+use super::{Full, Memtable, MemtableOp, PassCursor, Shape};
 use crate::{
     arena::ArenaPool,
     pages::PageSize,
@@ -136,14 +136,20 @@ fn is_like_a_sorted_vector_of_versions() {
                     .insert(SeqNo(sequence), ops(&order, &batch), run)
                     .expect("it fits");
                 model.extend(batch);
-                memtable.prepare();
+                if memtable.is_unarranged() || random.chance(8) {
+                    memtable.arrange();
+                }
                 if sequence % 20 == 0 {
                     sort_model(&mut model, &order);
                     check_reads(&memtable, &model, &mut random, sequence);
-                    let passing = crate::MergeCursor::new(order.clone(), memtable.pass_cursors());
-                    for mut cursor in [merged(&memtable), passing] {
+                    let mut walk = |cursor: &mut dyn Cursor| {
                         let mut walked = ModelCursor::new(order.clone(), model.clone());
-                        walk_both(&mut random, 200, 120, &mut cursor, &mut walked);
+                        walk_both(&mut random, 200, 120, cursor, &mut walked);
+                    };
+                    walk(&mut merged(&memtable));
+                    // Portions of all sizes: of few entries of each source, of many, of everything.
+                    for entries in [1, 100, 4096] {
+                        walk(&mut PassCursor::new(Arc::clone(&memtable), entries));
                     }
                     while random.chance(2) && memtable.merge_runs(&[]) {}
                 }
@@ -321,49 +327,90 @@ fn a_run_of_other_operations_is_refused() {
     assert!(memtable.is_empty());
 }
 
-/// Goal: small commits go on when a skip list is full, and full lists are merged. Method: more entries than two lists hold.
+/// All entries of `memtable` in order.
+fn all(memtable: &Arc<Memtable>) -> Vec<crate::testing::Seen> {
+    let mut cursor = merged(memtable);
+    cursor.seek_first().expect("memory does not fail");
+    let mut entries = Vec::new();
+    while let Some(entry) = seen(&mut cursor) {
+        entries.push(entry);
+        cursor.next().expect("memory does not fail");
+    }
+    entries
+}
+
+/// Goal: small commits go on when a skip list is full, and full lists are merged. Method: a walk after each of more commits
+/// than some lists hold, so that none is loose for long.
 #[test]
 fn full_skip_lists_are_replaced_and_merged() {
+    const LIST_ENTRIES: usize = 200;
     let order = KeyOrder::BYTEWISE;
-    let memtable = memtable(&order, 8 << 20, 40_000);
-    let count = 2 * limits::SKIP_LIST_ENTRIES_MAX + 100;
+    let pool = ArenaPool::new(0);
+    let memtable = Memtable::of_shape(order.clone(), &pool, shape(1 << 20, 4000, LIST_ENTRIES));
+    let memtable = Arc::new(memtable);
     let mut random = Random::new(5);
-    for sequence in 1..=count as u64 {
-        let one = batch(&mut random, 10_000, 1, sequence);
-        memtable
-            .insert(SeqNo(sequence), ops(&order, &one), None)
-            .expect("it fits");
-        if random.chance(100) {
-            memtable.prepare();
+    let mut put_until = |count: usize| {
+        for sequence in memtable.entries() + 1..=count {
+            let one = batch(&mut random, 10_000, 1, sequence as u64);
+            memtable
+                .insert(SeqNo(sequence as u64), ops(&order, &one), None)
+                .expect("it fits");
+            drop(memtable.cursors());
         }
-    }
-    assert_eq!(memtable.run_count(), 3);
-    let all = |memtable: &Arc<Memtable>| {
-        let mut cursor = merged(memtable);
-        cursor.seek_first().expect("memory does not fail");
-        let mut entries = Vec::new();
-        while let Some(entry) = seen(&mut cursor) {
-            entries.push(entry);
-            cursor.next().expect("memory does not fail");
-        }
-        entries
     };
+    put_until(2 * LIST_ENTRIES + 100);
+    // The first list is a small one.
+    assert_eq!(memtable.run_count(), 3);
     let before = all(&memtable);
-    assert_eq!(before.len(), count);
+    assert_eq!(before.len(), 2 * LIST_ENTRIES + 100);
     // Two full lists are too few to be worth a merge; with some more there is one.
     assert!(!memtable.merge_runs(&[]));
-    for sequence in count + 1..=5 * limits::SKIP_LIST_ENTRIES_MAX + 1 {
-        let one = batch(&mut random, 10_000, 1, sequence as u64);
-        memtable
-            .insert(SeqNo(sequence as u64), ops(&order, &one), None)
-            .expect("it fits");
-    }
+    put_until(5 * LIST_ENTRIES + 1);
     let before = all(&memtable);
-    // The first list is a small one.
     assert_eq!(memtable.run_count(), 6);
     assert!(memtable.merge_runs(&[]));
     assert_eq!(memtable.run_count(), 2);
     assert_eq!(all(&memtable), before);
+}
+
+/// Goal: single writes are sorted together, once there are many or somebody walks, and a walk between few of them does not
+/// leave a source each. Method: the sources after so many writes, with and without walks; every walk sees everything.
+#[test]
+fn single_writes_are_sorted_together() {
+    const MANY: usize = limits::SKIP_LIST_ENTRIES_MAX;
+    let order = KeyOrder::BYTEWISE;
+    let memtable = memtable(&order, 8 << 20, 40_000);
+    let mut random = Random::new(6);
+    let mut put = |count: usize| {
+        for _ in 0..count {
+            let sequence = memtable.entries() as u64 + 1;
+            let one = batch(&mut random, 10_000, 1, sequence);
+            let inserted = memtable.insert(SeqNo(sequence), ops(&order, &one), None);
+            inserted.expect("it fits");
+        }
+    };
+    put(MANY - 1);
+    assert!(!memtable.is_unarranged());
+    put(1);
+    assert!(memtable.is_unarranged());
+    assert_eq!(memtable.run_count(), 0);
+    memtable.arrange();
+    assert!(!memtable.is_unarranged());
+    assert_eq!(memtable.run_count(), 1);
+    assert_eq!(all(&memtable).len(), MANY);
+    // Few, again and again, share a list.
+    for round in 1..=10 {
+        put(5);
+        assert_eq!(all(&memtable).len(), MANY + 5 * round);
+        assert_eq!(memtable.run_count(), 2);
+    }
+    // More of them are a run, which a walk asks for.
+    put(limits::RUN_ENTRIES_MIN);
+    assert_eq!(memtable.run_count(), 2);
+    let walked = all(&memtable);
+    assert_eq!(walked.len(), MANY + 50 + limits::RUN_ENTRIES_MIN);
+    assert!(walked.is_sorted_by_key(|entry| (entry.0.clone(), u64::MAX - entry.1.0)));
+    assert_eq!(memtable.run_count(), 3);
 }
 
 /// Goal: a version far down the chain is found. Method: one key overwritten more often than the chain is followed.
@@ -419,7 +466,7 @@ fn readers_see_whole_commits_beside_writer_and_merger() {
                             value: commit.to_le_bytes().to_vec(),
                         })
                         .collect();
-                    // Now and then without a run, so that skip lists take part.
+                    // Now and then without a run, so that loose entries take part.
                     let run = (commit % 3 != 0).then(|| run_of(&order, &batch));
                     memtable
                         .insert(SeqNo(commit), ops(&order, &batch), run)
@@ -431,7 +478,6 @@ fn readers_see_whole_commits_beside_writer_and_merger() {
                 while visible.load(Ordering::Acquire) < COMMITS {
                     // A reader may be using any snapshot from the last one on that it loaded: all are kept.
                     memtable.merge_runs(&[]);
-                    memtable.prepare();
                 }
             });
             for _ in 0..2 {
@@ -464,6 +510,8 @@ fn readers_see_whole_commits_beside_writer_and_merger() {
 
 #[cfg(all(test, loom))]
 mod loom_models {
+    use loom::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
 
     fn put(memtable: &Memtable, sequence: u64, keys: &[&'static [u8]], with_run: bool) {
@@ -489,10 +537,10 @@ mod loom_models {
         builder.preemption_bound = Some(2);
         builder.check(|| {
             let pool = ArenaPool::new(0);
-            let memtable = Memtable::of_shape(KeyOrder::BYTEWISE, &pool, shape(512, 14, 1));
+            let memtable = Memtable::of_shape(KeyOrder::BYTEWISE, &pool, shape(512, 14, 2));
             let memtable = Arc::new(memtable);
             // Four frozen sources of one entry each: enough to be merged.
-            put(&memtable, 1, &[b"b"], false);
+            put(&memtable, 1, &[b"b"], true);
             put(&memtable, 2, &[b"a"], true);
             put(&memtable, 3, &[b"b"], true);
             put(&memtable, 4, &[b"d"], true);
@@ -528,6 +576,41 @@ mod loom_models {
             writer.join().expect("the writer does not fail");
             merger.join().expect("the merger does not fail");
             assert!(memtable.get(b"b", None, SeqNo(5)).is_some());
+        });
+    }
+
+    /// Goal: a walk sees every commit that was complete before it began, also while its entries are loose, or being
+    /// arranged by others. Method: all interleavings (with two preemptions) of a writer that arranges what it wrote, as a
+    /// run and through the list, and a reader.
+    #[test]
+    fn loom_walks_see_what_is_loose() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        builder.check(|| {
+            let pool = ArenaPool::new(0);
+            let memtable = Memtable::of_shape(KeyOrder::BYTEWISE, &pool, shape(512, 14, 2));
+            let (memtable, visible) = (Arc::new(memtable), Arc::new(AtomicU64::new(0)));
+            let writer = {
+                let (memtable, visible) = (Arc::clone(&memtable), Arc::clone(&visible));
+                loom::thread::spawn(move || {
+                    put(&memtable, 1, &[b"c", b"a"], false);
+                    visible.store(1, Ordering::Release);
+                    memtable.arrange();
+                    put(&memtable, 2, &[b"b"], false);
+                    visible.store(2, Ordering::Release);
+                    memtable.arrange();
+                })
+            };
+            let snapshot = visible.load(Ordering::Acquire);
+            let walked = all(&memtable);
+            for (key, sequence) in [(b"a", 1), (b"b", 2), (b"c", 1)] {
+                let is_seen = walked
+                    .iter()
+                    .any(|entry| entry.0 == key && entry.1.0 == sequence);
+                assert!(is_seen || snapshot < sequence);
+            }
+            writer.join().expect("the writer does not fail");
+            assert_eq!(all(&memtable).len(), 3);
         });
     }
 }

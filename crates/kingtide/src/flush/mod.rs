@@ -17,7 +17,7 @@ use kingtide_base::{
     Cursor, KeyOrder, RangeTombstone, SeqNo,
     planted::{self, Bug},
 };
-use kingtide_collections::{Memtable, MergeCursor};
+use kingtide_collections::{Memtable, MergeCursor, PassCursor};
 use kingtide_format::TableMeta;
 
 use self::bounded::Bounded;
@@ -120,8 +120,8 @@ fn open(
     order: &KeyOrder,
     memtables: &[Arc<Memtable>],
     last: SeqNo,
-) -> Bounded<MergeCursor<Box<dyn Cursor>>> {
-    let cursors = memtables.iter().flat_map(Memtable::pass_cursors).collect();
+) -> Bounded<MergeCursor<PassCursor>> {
+    let cursors = memtables.iter().map(Memtable::pass_cursor).collect();
     Bounded::new(MergeCursor::new(order.clone(), cursors), last).telling(memtables)
 }
 

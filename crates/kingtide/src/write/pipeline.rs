@@ -10,10 +10,10 @@
 use std::{sync::Arc, time::Duration};
 
 use kingtide_base::{
-    Lsn, SeqNo, limits,
+    Lsn, SegmentId, SeqNo, limits,
     planted::{self, Bug},
 };
-use kingtide_collections::{Account, PageSize};
+use kingtide_collections::{Account, Full, Memtable, PageSize};
 use kingtide_env::{
     Directory, Env,
     sync::{
@@ -185,6 +185,8 @@ enum Attempt {
         sequence: SeqNo,
         end: Lsn,
         nudge: bool,
+        /// Memtables with many entries to be arranged.
+        unarranged: Vec<Arc<Memtable>>,
     },
     AtGate,
     NeedsLogRoom,
@@ -264,8 +266,10 @@ impl Pipeline {
                     sequence,
                     end,
                     nudge,
+                    unarranged,
                 } => {
                     self.note_commit(writes, sequence, durability, nudge);
+                    unarranged.iter().for_each(|table| table.arrange());
                     let outcome = self.order.wait(completion, sequence, end, |segments| {
                         self.sync_segments(segments)
                     });
@@ -359,17 +363,9 @@ impl Pipeline {
             Err(error) => return Err(self.append_failed(state, &error.to_string())),
         };
         state.log.marked = durable;
-        for section in writes.sections_mut() {
-            let current = section.family.load();
-            let run = section.run.take();
-            let table = &current.active.table;
-            if table.insert(sequence, section.ops(), run).is_err()
-                || table.delete_ranges(sequence, section.ranges()).is_err()
-            {
-                return Err(self.append_failed(state, "a memtable refused what it had room for"));
-            }
-            section.note_applied(&current.active, segment, (start, end));
-        }
+        let Ok(unarranged) = apply(writes, sequence, segment, (start, end)) else {
+            return Err(self.append_failed(state, "a memtable refused what it had room for"));
+        };
         writes.take_hook_tickets();
         if let Some(prepared) = writes.ends() {
             _released = state.log.locks.end(prepared, end);
@@ -385,6 +381,7 @@ impl Pipeline {
             sequence,
             end,
             nudge,
+            unarranged,
         })
     }
 
@@ -574,6 +571,29 @@ impl Pipeline {
             self.commits.load(Ordering::Relaxed),
         )
     }
+}
+
+/// Puts the operations of the record from `start` to `end` into the memtables; answers those in which many entries are to
+/// be arranged.
+fn apply(
+    writes: &mut WriteSet,
+    sequence: SeqNo,
+    segment: SegmentId,
+    (start, end): (Lsn, Lsn),
+) -> std::result::Result<Vec<Arc<Memtable>>, Full> {
+    let mut unarranged = Vec::new();
+    for section in writes.sections_mut() {
+        let current = section.family.load();
+        let run = section.run.take();
+        let table = &current.active.table;
+        table.insert(sequence, section.ops(), run)?;
+        table.delete_ranges(sequence, section.ranges())?;
+        section.note_applied(&current.active, segment, (start, end));
+        if table.is_unarranged() {
+            unarranged.push(Arc::clone(table));
+        }
+    }
+    Ok(unarranged)
 }
 
 /// What must be made before `writes` fit into the log and the memtables.
