@@ -36,6 +36,7 @@ mod value_chunks;
 mod value_dictionary;
 mod value_log;
 mod value_pieces;
+mod value_scratch;
 mod verify;
 mod warm;
 

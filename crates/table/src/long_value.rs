@@ -14,8 +14,9 @@ use kingtide_format::vlog::{
 
 use crate::names::damaged;
 use crate::output::Output;
-use crate::sections::read_range;
+use crate::sections::{read_range, read_range_into};
 use crate::value_chunks::checksum_of;
+use crate::value_scratch::ReadBuffers;
 
 /// Values of so many bytes are long.
 pub(crate) const LONG_VALUE_BYTES: usize = 1 << 20;
@@ -51,14 +52,16 @@ pub(crate) fn append_raw(
     Ok((record_bytes, checksum_of(&header)))
 }
 
-/// Reads the long value that `pointer` leads to, in place when it is stored as it is. The caller judges whose it is.
+/// Reads the long value that `pointer` leads to into the buffer for values, in place when it is stored as it is. The caller
+/// judges whose it is.
 ///
 /// # Errors
 /// When reading fails, and `Corruption`.
 pub(crate) fn read_long(
     (file, name): (&dyn File, &str),
     pointer: &ValuePointer,
-) -> StorageResult<(RecordHeader, Vec<u8>)> {
+    ReadBuffers { record, value }: &mut ReadBuffers,
+) -> StorageResult<RecordHeader> {
     let start = pointer.offset;
     let fault = |fault: BlockFault| damaged(name, start, fault);
     let place = BlockPlace {
@@ -70,12 +73,9 @@ pub(crate) fn read_long(
     let head = read_range(file, name, start, value_start)?;
     let is_raw = peek_record(&head).is_ok_and(|header| header.codec == CodecId::None);
     if is_raw {
-        let value = read_range(file, name, value_start, end)?;
-        let header = check_raw_record(&head, &value, place).map_err(fault)?;
-        return Ok((header, value));
+        read_range_into(file, name, value_start..end, value)?;
+        return check_raw_record(&head, value, place).map_err(fault);
     }
-    let record = read_range(file, name, start, end)?;
-    let mut value = Vec::new();
-    let header = open_record(&record, place, &mut value).map_err(fault)?;
-    Ok((header, value))
+    read_range_into(file, name, start..end, record)?;
+    open_record(record, place, value).map_err(fault)
 }

@@ -103,10 +103,7 @@ impl ValueReadAhead {
         }
         match window.record(span) {
             Some(record) => files.open_value(record, pointer, key, value),
-            None => {
-                *value = files.read(pointer, key)?;
-                Ok(())
-            }
+            None => files.read_into(pointer, key, value),
         }
     }
 

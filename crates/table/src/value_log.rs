@@ -27,11 +27,12 @@ use crate::handles::Handles;
 use crate::long_value::{LONG_VALUE_BYTES, append_raw, is_stored_raw, read_long};
 use crate::names::{damaged, vlog_name, vlog_path};
 use crate::output::Output;
-use crate::sections::{read_range, tail_error};
+use crate::sections::{read_range, read_range_into, tail_error};
 use crate::value_ahead::fill;
 use crate::value_chunks::{checksum_of, is_chunked, place_of, read_chunks, read_whole};
 use crate::value_dictionary::{KeptDictionary, ValuePacker};
 use crate::value_pieces::{in_cached_piece, piece_of};
+use crate::value_scratch::{KeptBuffers, ReadBuffers};
 
 /// The longest record, in bytes: a value that does not compress, in chunks.
 const RECORD_BYTES_MAX: u64 =
@@ -180,6 +181,7 @@ pub struct ValueFiles {
     known: Mutex<HashMap<FileId, ValueFileMeta>>,
     /// What keeps pieces of files with short records.
     cache: Option<Arc<BlockCache<DataBlock>>>,
+    buffers: KeptBuffers,
 }
 
 #[derive(Debug)]
@@ -198,6 +200,7 @@ impl ValueFiles {
             files: Handles::new(open_max),
             known: Mutex::default(),
             cache: None,
+            buffers: KeptBuffers::default(),
         }
     }
 
@@ -220,8 +223,38 @@ impl ValueFiles {
     /// When reading fails; `Corruption` when the record is damaged, belongs to another key or has another length than
     /// the pointer says.
     pub fn read(&self, pointer: &ValuePointer, key: &[u8]) -> StorageResult<Vec<u8>> {
-        if let Some(value) = self.read_cached(pointer, key) {
-            return Ok(value);
+        let mut value = Vec::new();
+        self.read_into(pointer, key, &mut value)?;
+        Ok(value)
+    }
+
+    /// As [`ValueFiles::read`], in place of what `value` holds, in its memory if that is enough.
+    ///
+    /// # Errors
+    /// As [`ValueFiles::read`]; what `value` holds then means nothing.
+    pub fn read_into(
+        &self,
+        pointer: &ValuePointer,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> StorageResult<()> {
+        self.buffers.lend(|buffers| {
+            std::mem::swap(&mut buffers.value, value);
+            let outcome = self.read_with(pointer, key, buffers);
+            std::mem::swap(&mut buffers.value, value);
+            outcome
+        })
+    }
+
+    /// Reads the value into the buffer for values.
+    fn read_with(
+        &self,
+        pointer: &ValuePointer,
+        key: &[u8],
+        buffers: &mut ReadBuffers,
+    ) -> StorageResult<()> {
+        if self.is_read_cached(pointer, key, &mut buffers.value) {
+            return Ok(());
         }
         let value_file = self.open(pointer.file)?;
         let name = &value_file.name;
@@ -233,31 +266,32 @@ impl ValueFiles {
         if length >= LONG_VALUE_BYTES as u64 {
             let file = (&*value_file.file, name.as_str());
             if is_chunked(file, pointer)? {
-                return read_whole(file, pointer, &mut |header| belongs(header, pointer, key));
+                buffers.value =
+                    read_whole(file, pointer, &mut |header| belongs(header, pointer, key))?;
+                return Ok(());
             }
-            let (header, value) = read_long(file, pointer)?;
-            return belongs(&header, pointer, key).map(|()| value);
+            let header = read_long(file, pointer, buffers)?;
+            return belongs(&header, pointer, key);
         }
-        let bytes = read_range(&*value_file.file, name, start, end)?;
-        let mut value = Vec::new();
-        value_file.open_value(&bytes, pointer, key, &mut value)?;
-        Ok(value)
+        let ReadBuffers { record, value } = buffers;
+        read_range_into(&*value_file.file, name, start..end, record)?;
+        value_file.open_value(record, pointer, key, value)
     }
 
-    /// As [`ValueFiles::read`], if the record is in a piece of its file that is in the cache or comes there. Any failure is `None`:
-    /// whoever reads the record alone is told what is wrong.
-    fn read_cached(&self, pointer: &ValuePointer, key: &[u8]) -> Option<Vec<u8>> {
-        let cache = self.cache.as_ref()?;
-        let (place, range) = piece_of(pointer)?;
+    /// Reads the value into `value`, if its record is in a piece of its file that is in the cache or comes there. Any failure
+    /// is false: whoever reads the record alone is told what is wrong.
+    fn is_read_cached(&self, pointer: &ValuePointer, key: &[u8], value: &mut Vec<u8>) -> bool {
+        let (Some(cache), Some((place, range))) = (&self.cache, piece_of(pointer)) else {
+            return false;
+        };
         let read = |target: &mut [u8]| {
             let value_file = self.open(pointer.file).ok()?;
             value_file.file.read_at(target, place.1).ok()
         };
-        let piece = in_cached_piece(cache, place, read)?;
-        let mut value = Vec::new();
-        self.open_value(piece.get(range)?, pointer, key, &mut value)
-            .ok()?;
-        Some(value)
+        in_cached_piece(cache, place, read).is_some_and(|piece| {
+            let record = piece.get(range);
+            record.is_some_and(|record| self.open_value(record, pointer, key, value).is_ok())
+        })
     }
 
     /// The value in chunks that `pointer` leads to, whatever key it was appended for.
@@ -284,12 +318,12 @@ impl ValueFiles {
     ) -> StorageResult<()> {
         // Of so short a value pieces are of no use.
         if (pointer.value_bytes as usize) < LONG_VALUE_BYTES {
-            return sink(&self.read(pointer, key)?);
+            return self.stream_whole(pointer, key, sink);
         }
         let value_file = self.open(pointer.file)?;
         let file = (&*value_file.file, value_file.name.as_str());
         if !is_chunked(file, pointer)? {
-            return sink(&self.read(pointer, key)?);
+            return self.stream_whole(pointer, key, sink);
         }
         read_chunks(
             file,
@@ -298,6 +332,18 @@ impl ValueFiles {
             sink,
         )
         .map(|_| ())
+    }
+
+    fn stream_whole(
+        &self,
+        pointer: &ValuePointer,
+        key: &[u8],
+        sink: &mut dyn FnMut(&[u8]) -> StorageResult<()>,
+    ) -> StorageResult<()> {
+        self.buffers.lend(|buffers| {
+            self.read_with(pointer, key, buffers)?;
+            sink(&buffers.value)
+        })
     }
 
     /// Replaces the content of `value` by the value in `record`, which is what lies where `pointer` leads.
@@ -455,7 +501,7 @@ impl ValueFile {
             if is_chunked((file, name), &pointer)? {
                 return read_chunks((file, name), &pointer, &mut |_| Ok(()), &mut |_| Ok(()));
             }
-            return read_long((file, name), &pointer).map(|(header, _)| header);
+            return read_long((file, name), &pointer, &mut ReadBuffers::default());
         }
         let bytes = read_range(file, name, offset, end)?;
         let place = BlockPlace {
