@@ -122,8 +122,10 @@ impl Memtable {
             }
             None if self.index.is_some() => self.loose.add(count),
             None => {
-                let loose = std::mem::take(&mut writer.loose);
-                self.insert_into_list(&mut writer, &loose);
+                let mut entries = std::mem::take(&mut writer.loose);
+                self.insert_into_list(&mut writer, &entries);
+                entries.clear();
+                writer.loose = entries;
             }
         }
         self.marks.note(&mut writer.marked, sequence, start);

@@ -53,7 +53,7 @@ impl Loose {
     /// For the holder of the writer lock, after the sources have the entries.
     fn subtract(&self, entries: usize) {
         let count = self.count.load(Ordering::Relaxed);
-        // Release: who sees them counted no longer sees the sources that have them.
+        // Release: who does not see them counted any more sees the sources that have them.
         self.count
             .store(count.saturating_sub(entries), Ordering::Release);
     }

@@ -11,8 +11,8 @@
 //! Runs and lists are *sources* in one list; in the background [`Memtable::merge_runs`] replaces neighbours by one
 //! run, so that there are few to walk, and leaves out versions that no snapshot sees.
 //!
-//! One writer at a time (a mutex inside, without contention when the caller orders commits); point reads take no lock, and
-//! walks take the writer's when they begin while something is loose. Readers see entries of a commit one by one: it is the caller who makes commits visible as a whole, by handing out a snapshot
+//! One writer at a time (a mutex inside, without contention when the caller orders commits); point reads take no lock, but
+//! for versions that many newer ones of their key hide; these and walks take the writer's if something is loose. Readers see entries of a commit one by one: it is the caller who makes commits visible as a whole, by handing out a snapshot
 //! only when [`Memtable::insert`] has returned. Sequence numbers must not fall from one insertion to the next.
 //!
 //! | file | what it is |
