@@ -55,7 +55,7 @@ use crate::{
 /// The lock file.
 const LOCK_NAME: &str = "LOCK";
 /// Free memtable arenas that are kept for reuse.
-const ARENAS_KEPT: usize = 2;
+const ARENAS_KEPT: usize = 1;
 /// The directories of a database.
 struct Place {
     env: Arc<dyn Env>,
