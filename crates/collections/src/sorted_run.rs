@@ -80,10 +80,24 @@ impl HeadShift {
     }
 }
 
-/// How many bytes at the begin of both are equal.
+/// How many bytes at the begin of all `keys` are equal.
 #[inline]
-fn common_prefix_bytes(left: &[u8], right: &[u8]) -> usize {
-    left.iter().zip(right).take_while(|(l, r)| l == r).count()
+fn common_prefix_bytes<'a>(mut keys: impl Iterator<Item = &'a [u8]>) -> usize {
+    let first = keys.next().unwrap_or_default();
+    keys.fold(first.len(), |bytes, key| {
+        let pairs = first[..bytes].iter().zip(key);
+        pairs.take_while(|(left, right)| left == right).count()
+    })
+}
+
+/// The entry at `offset` with its head behind `prefix_bytes`; 0 unless the order is bytewise.
+#[inline]
+fn item_at(offset: EntryOffset, prefix_bytes: usize, arena: &Arena, order: &KeyOrder) -> RunItem {
+    let head = match order.is_bytewise() {
+        true => head_of(arena.key(offset), prefix_bytes),
+        false => 0,
+    };
+    (head, offset)
 }
 
 /// A sorted index over the operations of one commit that has no offsets yet.
@@ -154,12 +168,8 @@ impl PreparedRun {
 }
 
 fn sort_by_heads<'a>(count: u32, key_at: &impl Fn(u32) -> &'a [u8]) -> SortedRun {
-    let mut prefix: &[u8] = if count == 0 { &[] } else { key_at(0) };
-    for operation in 1..count {
-        prefix = &prefix[..common_prefix_bytes(prefix, key_at(operation))];
-    }
-    let prefix_bytes = prefix.len();
-    let mut items: Vec<(u64, EntryOffset)> = (0..count)
+    let prefix_bytes = common_prefix_bytes((0..count).map(key_at));
+    let mut items: Vec<RunItem> = (0..count)
         .map(|operation| {
             (
                 head_of(key_at(operation), prefix_bytes),
@@ -206,27 +216,28 @@ pub struct SortedRun {
 impl SortedRun {
     /// A run of published `entries` of an arena, in any order.
     pub(crate) fn of_entries(entries: &[EntryOffset], arena: &Arena, order: &KeyOrder) -> Self {
-        if !order.is_bytewise() {
-            let mut offsets = entries.to_vec();
-            offsets.sort_unstable_by(|left, right| compare_entries(*left, *right, arena, order));
-            return Self {
-                prefix_bytes: 0,
-                heads: Vec::new(),
-                offsets,
-            };
-        }
-        let first = entries.first().map_or(&[][..], |entry| arena.key(*entry));
-        let prefix_bytes = entries.iter().fold(first.len(), |bytes, entry| {
-            common_prefix_bytes(&first[..bytes], arena.key(*entry))
-        });
-        let item = |entry: &EntryOffset| (head_of(arena.key(*entry), prefix_bytes), *entry);
-        let mut items: Vec<RunItem> = entries.iter().map(item).collect();
+        let prefix_bytes = match order.is_bytewise() {
+            true => common_prefix_bytes(entries.iter().map(|entry| arena.key(*entry))),
+            false => 0,
+        };
+        let items = entries.iter();
+        let mut items: Vec<RunItem> = items
+            .map(|entry| item_at(*entry, prefix_bytes, arena, order))
+            .collect();
         items.sort_unstable_by(|left, right| compare_items(left, right, arena, order));
-        let (heads, offsets) = items.into_iter().unzip();
+        Self::of_items(items, prefix_bytes, order)
+    }
+
+    /// A run of sorted `items`, whose heads are those behind `prefix_bytes`.
+    fn of_items(items: Vec<RunItem>, prefix_bytes: usize, order: &KeyOrder) -> Self {
+        let heads = match order.is_bytewise() {
+            true => items.iter().map(|item| item.0).collect(),
+            false => Vec::new(),
+        };
         Self {
             prefix_bytes,
             heads,
-            offsets,
+            offsets: items.into_iter().map(|item| item.1).collect(),
         }
     }
 
@@ -293,8 +304,7 @@ impl SortedRun {
         shift: HeadShift,
         (arena, order): (&Arena, &KeyOrder),
     ) -> usize {
-        let start = range.start;
-        let (mut low, mut high) = (start, range.end);
+        let (mut low, mut high) = (range.start, range.end);
         while low < high {
             let middle = low.midpoint(high);
             let is_before = self
@@ -428,16 +438,7 @@ impl SortedRun {
         if !snapshots.is_empty() {
             drop_hidden(&mut items, arena, order, snapshots);
         }
-        let heads = if order.is_bytewise() {
-            items.iter().map(|item| item.0).collect()
-        } else {
-            Vec::new()
-        };
-        Self {
-            prefix_bytes,
-            heads,
-            offsets: items.into_iter().map(|item| item.1).collect(),
-        }
+        Self::of_items(items, prefix_bytes, order)
     }
 }
 
@@ -450,18 +451,14 @@ pub(crate) fn merged_prefix_bytes(
     if !order.is_bytewise() {
         return 0;
     }
-    let mut ends = sources.iter().flat_map(|source| {
+    let ends = sources.iter().flat_map(|source| {
         let (first, last) = match source {
             RunSource::Run(run) => (run.offset(0), run.offset(run.len().saturating_sub(1))),
             RunSource::List(list) => (list.offset(list.first()), list.offset(list.last())),
         };
         [first, last].into_iter().filter(|offset| !offset.is_none())
     });
-    let Some(first) = ends.next() else { return 0 };
-    let first = arena.key(first);
-    ends.fold(first.len(), |bytes, offset| {
-        common_prefix_bytes(&first[..bytes], arena.key(offset))
-    })
+    common_prefix_bytes(ends.map(|offset| arena.key(offset)))
 }
 
 /// All entries of `sources`, one source after the other, with their heads (0 unless the order is bytewise).
@@ -470,7 +467,7 @@ fn collect_items(
     arena: &Arena,
     order: &KeyOrder,
     prefix_bytes: usize,
-) -> Vec<(u64, EntryOffset)> {
+) -> Vec<RunItem> {
     let count = sources
         .iter()
         .map(|source| match source {
@@ -478,13 +475,6 @@ fn collect_items(
             RunSource::List(list) => list.len(),
         })
         .sum();
-    let head_at = |offset| {
-        if order.is_bytewise() {
-            head_of(arena.key(offset), prefix_bytes)
-        } else {
-            0
-        }
-    };
     let mut items = Vec::with_capacity(count);
     for source in sources {
         match source {
@@ -492,7 +482,8 @@ fn collect_items(
                 items.extend(run.items(0..run.len(), run.shift_to(prefix_bytes, arena)));
             }
             RunSource::List(list) => {
-                items.extend(list.offsets().map(|offset| (head_at(offset), offset)));
+                let offsets = list.offsets();
+                items.extend(offsets.map(|offset| item_at(offset, prefix_bytes, arena, order)));
             }
         }
     }
@@ -500,12 +491,7 @@ fn collect_items(
 }
 
 /// Removes from sorted `items` the versions that no snapshot sees. See [`SortedRun::merge`].
-fn drop_hidden(
-    items: &mut Vec<(u64, EntryOffset)>,
-    arena: &Arena,
-    order: &KeyOrder,
-    snapshots: &[SeqNo],
-) {
+fn drop_hidden(items: &mut Vec<RunItem>, arena: &Arena, order: &KeyOrder, snapshots: &[SeqNo]) {
     let mut kept = 0;
     let mut start = 0;
     while start < items.len() {

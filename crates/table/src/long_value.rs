@@ -16,7 +16,6 @@ use crate::names::damaged;
 use crate::output::Output;
 use crate::sections::{read_range, read_range_into};
 use crate::value_chunks::checksum_of;
-use crate::value_scratch::ReadBuffers;
 
 /// Values of so many bytes are long.
 pub(crate) const LONG_VALUE_BYTES: usize = 1 << 20;
@@ -52,15 +51,15 @@ pub(crate) fn append_raw(
     Ok((record_bytes, checksum_of(&header)))
 }
 
-/// Reads the long value that `pointer` leads to into the buffer for values, in place when it is stored as it is. The caller
-/// judges whose it is.
+/// Reads the long value that `pointer` leads to into `value`, by way of `record` unless it is stored as it is. The caller judges
+/// whose it is.
 ///
 /// # Errors
 /// When reading fails, and `Corruption`.
 pub(crate) fn read_long(
     (file, name): (&dyn File, &str),
     pointer: &ValuePointer,
-    ReadBuffers { record, value }: &mut ReadBuffers,
+    (record, value): (&mut Vec<u8>, &mut Vec<u8>),
 ) -> StorageResult<RecordHeader> {
     let start = pointer.offset;
     let fault = |fault: BlockFault| damaged(name, start, fault);

@@ -238,24 +238,20 @@ impl ValueFiles {
         key: &[u8],
         value: &mut Vec<u8>,
     ) -> StorageResult<()> {
-        self.buffers.lend(|buffers| {
-            std::mem::swap(&mut buffers.value, value);
-            let outcome = self.read_with(pointer, key, buffers);
-            std::mem::swap(&mut buffers.value, value);
-            outcome
-        })
+        if self.is_read_cached(pointer, key, value) {
+            return Ok(());
+        }
+        self.buffers
+            .lend(|buffers| self.read_from_file(pointer, key, (&mut buffers.record, value)))
     }
 
-    /// Reads the value into the buffer for values.
-    fn read_with(
+    /// Reads the value into `value`, by way of `record`, whatever is in the cache.
+    fn read_from_file(
         &self,
         pointer: &ValuePointer,
         key: &[u8],
-        buffers: &mut ReadBuffers,
+        (record, value): (&mut Vec<u8>, &mut Vec<u8>),
     ) -> StorageResult<()> {
-        if self.is_read_cached(pointer, key, &mut buffers.value) {
-            return Ok(());
-        }
         let value_file = self.open(pointer.file)?;
         let name = &value_file.name;
         let (start, length) = (pointer.offset, u64::from(pointer.record_bytes));
@@ -266,14 +262,12 @@ impl ValueFiles {
         if length >= LONG_VALUE_BYTES as u64 {
             let file = (&*value_file.file, name.as_str());
             if is_chunked(file, pointer)? {
-                buffers.value =
-                    read_whole(file, pointer, &mut |header| belongs(header, pointer, key))?;
+                *value = read_whole(file, pointer, &mut |header| belongs(header, pointer, key))?;
                 return Ok(());
             }
-            let header = read_long(file, pointer, buffers)?;
+            let header = read_long(file, pointer, (record, value))?;
             return belongs(&header, pointer, key);
         }
-        let ReadBuffers { record, value } = buffers;
         read_range_into(&*value_file.file, name, start..end, record)?;
         value_file.open_value(record, pointer, key, value)
     }
@@ -340,9 +334,11 @@ impl ValueFiles {
         key: &[u8],
         sink: &mut dyn FnMut(&[u8]) -> StorageResult<()>,
     ) -> StorageResult<()> {
-        self.buffers.lend(|buffers| {
-            self.read_with(pointer, key, buffers)?;
-            sink(&buffers.value)
+        self.buffers.lend(|ReadBuffers { record, value }| {
+            if !self.is_read_cached(pointer, key, value) {
+                self.read_from_file(pointer, key, (record, value))?;
+            }
+            sink(value)
         })
     }
 
@@ -501,7 +497,7 @@ impl ValueFile {
             if is_chunked((file, name), &pointer)? {
                 return read_chunks((file, name), &pointer, &mut |_| Ok(()), &mut |_| Ok(()));
             }
-            return read_long((file, name), &pointer, &mut ReadBuffers::default());
+            return read_long((file, name), &pointer, (&mut Vec::new(), value));
         }
         let bytes = read_range(file, name, offset, end)?;
         let place = BlockPlace {

@@ -37,9 +37,8 @@ use crate::{
 const PORTION_ENTRIES: usize = 4096;
 /// Entries that a portion may take from each of its sources, at least.
 const STRIDE_MIN: usize = 16;
-/// So many entries are fetched together, ahead of the walk: neighbours lie anywhere in the arena, and the processor waits
-/// for the places of many pages at once instead of one after the other.
-const FETCHED_TOGETHER: usize = 16;
+/// How many entries ahead of the walk are fetched: neighbours lie anywhere in the arena.
+const PREFETCH_ENTRIES: usize = 8;
 /// The budget is told of changes of so many bytes.
 const CHARGE_STEP_BYTES: usize = 32 << 10;
 
@@ -219,26 +218,11 @@ impl PassCursor {
             end < feed.run.len()
         });
         portion.sort_unstable_by(|left, right| compare_items(left, right, arena, order));
-        self.fetch_ahead();
-        let portion = &self.portion;
+        for (_, offset) in portion.iter().take(PREFETCH_ENTRIES) {
+            arena.prefetch_entry(*offset);
+        }
         let bytes = portion.capacity() * size_of::<RunItem>() + self.copied_bytes;
         self.charge.follow(bytes, CHARGE_STEP_BYTES);
-    }
-
-    /// Every so many entries, and at the begin of a portion: fetches some of those that follow.
-    #[inline]
-    fn fetch_ahead(&self) {
-        if !self.at.is_multiple_of(FETCHED_TOGETHER) {
-            return;
-        }
-        let start = match self.at {
-            0 => 0,
-            at => at + FETCHED_TOGETHER,
-        };
-        let end = self.portion.len().min(self.at + 2 * FETCHED_TOGETHER);
-        for (_, offset) in self.portion.get(start..end).unwrap_or_default() {
-            self.memtable.arena.prefetch_entry(*offset);
-        }
     }
 
     #[inline]
@@ -278,9 +262,9 @@ impl Cursor for PassCursor {
     #[inline]
     fn next(&mut self) -> StorageResult<()> {
         self.at += 1;
-        if self.at < self.portion.len() {
-            self.fetch_ahead();
-        } else {
+        if let Some((_, ahead)) = self.portion.get(self.at + PREFETCH_ENTRIES) {
+            self.memtable.arena.prefetch_entry(*ahead);
+        } else if self.at >= self.portion.len() {
             self.fill();
         }
         Ok(())
