@@ -18,6 +18,9 @@ pub enum EntryKind {
     /// Sets the key to a value that stands in a value file of its own already: in the log and in memtables, the value of
     /// the entry is a pointer to it. Tables hold the same entry as a `Put` whose value is separated.
     PutSpilled = 6,
+    /// Sets the key to a value that is packed: in the log and in memtables, the value of the entry is compressed. Tables hold
+    /// the same entry as a `Put`.
+    PutPacked = 7,
 }
 
 impl EntryKind {
@@ -31,6 +34,7 @@ impl EntryKind {
             4 => Some(Self::RangeDelete),
             5 => Some(Self::Merge),
             6 => Some(Self::PutSpilled),
+            7 => Some(Self::PutPacked),
             _ => None,
         }
     }

@@ -537,9 +537,11 @@ fn drop_hidden(items: &mut Vec<RunItem>, arena: &Arena, order: &KeyOrder, snapsh
 /// True for entries that older versions of their key are still needed beside.
 fn depends_on_older(entry: ArenaEntry<'_>) -> bool {
     match entry.kind {
-        EntryKind::Put | EntryKind::PutSpilled | EntryKind::Delete | EntryKind::SingleDelete => {
-            false
-        }
+        EntryKind::Put
+        | EntryKind::PutSpilled
+        | EntryKind::PutPacked
+        | EntryKind::Delete
+        | EntryKind::SingleDelete => false,
         EntryKind::RangeDelete | EntryKind::Merge => true,
     }
 }

@@ -8,6 +8,7 @@ use kingtide_base::{
 
 use crate::{
     arena::{ArenaEntry, EntryOffset},
+    packed_value::unpack_value,
     skip_list::SkipList,
     sorted_run::SortedRun,
 };
@@ -127,6 +128,8 @@ struct SourceCursor<W> {
     position: usize,
     /// The entry at the position.
     offset: EntryOffset,
+    /// Its value, if it was asked for and is packed.
+    unpacked: Vec<u8>,
 }
 
 impl<W: Walk> SourceCursor<W> {
@@ -136,6 +139,7 @@ impl<W: Walk> SourceCursor<W> {
             walk,
             position: 0,
             offset: EntryOffset::NONE,
+            unpacked: Vec::new(),
         }
     }
 
@@ -208,7 +212,7 @@ impl<W: Walk> Cursor for SourceCursor<W> {
     }
 
     fn value(&mut self) -> StorageResult<ValueRef<'_>> {
-        shown_value(self.entry())
+        shown_value(self.memtable.arena.entry(self.offset), &mut self.unpacked)
     }
 }
 
@@ -216,20 +220,27 @@ impl<W: Walk> Cursor for SourceCursor<W> {
 #[inline]
 pub(super) fn shown_kind(entry: Option<ArenaEntry<'_>>) -> EntryKind {
     match entry.map_or(EntryKind::Delete, |entry| entry.kind) {
-        EntryKind::PutSpilled => EntryKind::Put,
+        EntryKind::PutSpilled | EntryKind::PutPacked => EntryKind::Put,
         kind => kind,
     }
 }
 
-/// The value of an entry to whoever walks.
+/// The value of an entry to whoever walks; one that is packed is unpacked into `unpacked`.
 #[inline]
-pub(super) fn shown_value(entry: Option<ArenaEntry<'_>>) -> StorageResult<ValueRef<'_>> {
-    match entry {
-        Some(entry) if entry.kind == EntryKind::PutSpilled => {
+pub(super) fn shown_value<'a>(
+    entry: Option<ArenaEntry<'a>>,
+    unpacked: &'a mut Vec<u8>,
+) -> StorageResult<ValueRef<'a>> {
+    let Some(entry) = entry else {
+        return Ok(ValueRef::Inline(&[]));
+    };
+    match entry.kind {
+        EntryKind::PutSpilled => {
             let pointer = ValuePointer::decode(entry.value)
                 .ok_or_else(|| StorageError::malformed("memtable", 0, "malformed value pointer"))?;
             Ok(ValueRef::Separated(pointer))
         }
-        entry => Ok(ValueRef::Inline(entry.map_or(&[][..], |entry| entry.value))),
+        EntryKind::PutPacked => unpack_value(entry.value, unpacked).map(ValueRef::Inline),
+        _ => Ok(ValueRef::Inline(entry.value)),
     }
 }

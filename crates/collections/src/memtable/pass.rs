@@ -68,6 +68,8 @@ pub struct PassCursor {
     portion: Vec<RunItem>,
     /// The entry of the portion that the cursor is on; invalid behind the last.
     at: usize,
+    /// The value of that entry, if it was asked for and is packed.
+    unpacked: Vec<u8>,
     /// Bytes of the copies of skip lists.
     copied_bytes: usize,
     charge: Charge,
@@ -116,6 +118,7 @@ impl PassCursor {
             open: Vec::new(),
             portion: Vec::new(),
             at: 0,
+            unpacked: Vec::new(),
             copied_bytes,
             charge,
         }
@@ -303,6 +306,7 @@ impl Cursor for PassCursor {
 
     #[inline]
     fn value(&mut self) -> StorageResult<ValueRef<'_>> {
-        shown_value(self.entry())
+        let entry = self.memtable.arena.entry(self.offset());
+        shown_value(entry, &mut self.unpacked)
     }
 }

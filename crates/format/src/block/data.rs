@@ -83,7 +83,7 @@ impl DataBlock {
         )?;
         let known = |byte: u8| match EntryKind::from_byte(byte & !SEPARATED_BIT) {
             // Tables say of a value where it is by a bit of its own.
-            None | Some(EntryKind::PutSpilled) => false,
+            None | Some(EntryKind::PutSpilled | EntryKind::PutPacked) => false,
             Some(_) => true,
         };
         let kinds_known = if columns.kind == 0 {

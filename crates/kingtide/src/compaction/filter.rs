@@ -225,7 +225,10 @@ impl VersionFilter {
         self.turn_to(key);
         let is_tombstone = match kind {
             // Range deletes are no entries of a key; what a damaged table holds is not made worse.
-            EntryKind::RangeDelete | EntryKind::Merge | EntryKind::PutSpilled => {
+            EntryKind::RangeDelete
+            | EntryKind::Merge
+            | EntryKind::PutSpilled
+            | EntryKind::PutPacked => {
                 return Decision::Keep;
             }
             EntryKind::Delete | EntryKind::SingleDelete => true,

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use kingtide_base::{
     EntryKind, FamilyId, FileId, SeqNo, StorageError, StorageResult, ValuePointer, limits,
 };
-use kingtide_collections::{Full, Memtable, MemtableOp, PreparedRun, entry_bytes};
+use kingtide_collections::{Full, Memtable, MemtableOp, PreparedRun, entry_bytes, unpack_value};
 use kingtide_format::{Op, RecordReader, ValueFileMeta};
 use kingtide_table::vlog_name;
 
@@ -21,7 +21,10 @@ use crate::{
     flush::write_memtable,
     memtable::{Memory, MemtableSource, surviving},
     output::{Output, discard_output},
-    read::get::{check_logged_kind, pointer_in_memory},
+    read::{
+        Value,
+        get::{check_logged_kind, pointer_in_memory, unpacked},
+    },
     wal::Replay,
 };
 
@@ -208,10 +211,15 @@ impl<'a> Recovery<'a> {
     }
 
     fn check_ops(&self, ops: &[Op<'_>]) -> Result<()> {
+        let mut unpacked = Vec::new();
         for op in ops {
             check_logged_kind(op.kind)?;
-            if op.kind == EntryKind::PutSpilled {
-                self.check_pointer(&pointer_in_memory(op.value)?)?;
+            match op.kind {
+                EntryKind::PutSpilled => self.check_pointer(&pointer_in_memory(op.value)?)?,
+                EntryKind::PutPacked => {
+                    unpack_value(op.value, &mut unpacked)?;
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -281,7 +289,7 @@ impl<'a> Recovery<'a> {
             return Ok(());
         }
         self.check_ops(ops)?;
-        let loaded = self.load_spilled(ops)?;
+        let loaded = self.load_values(ops)?;
         let ops = in_place(ops, &loaded);
         if let Some(recovered) = self.families.get_mut(&id) {
             recovered.replayed_through = recovered.replayed_through.max(sequence);
@@ -290,24 +298,27 @@ impl<'a> Recovery<'a> {
         self.section(sequence, pending, &encoded.ops(&ops))
     }
 
-    /// The spilled values among `ops`, in their order. What is kept aside hides pointers, which would not keep their files.
-    fn load_spilled(&self, ops: &[Op<'_>]) -> Result<Vec<Vec<u8>>> {
-        let spilled = ops.iter().filter(|op| op.kind == EntryKind::PutSpilled);
-        spilled
-            .map(|op| {
-                let pointer = pointer_in_memory(op.value)?;
+    /// The spilled and the packed values among `ops`, in their order. What is kept aside hides pointers, which would not keep
+    /// their files, and goes into tables, which hold no packed puts.
+    fn load_values(&self, ops: &[Op<'_>]) -> Result<Vec<Vec<u8>>> {
+        let load = |op: &Op<'_>| match op.kind {
+            EntryKind::PutSpilled => {
+                let pointer = pointer_in_memory(op.value);
                 // How the family identifies its keys is not known.
-                Ok(self.files.values.read_of_any_key(&pointer)?)
-            })
-            .collect()
+                Some(pointer.and_then(|pointer| Ok(self.files.values.read_of_any_key(&pointer)?)))
+            }
+            EntryKind::PutPacked => Some(unpacked(op.value).map(Value::into_vec)),
+            _ => None,
+        };
+        ops.iter().filter_map(load).collect()
     }
 }
 
-/// `ops` with the spilled values, which are `loaded`, in their places.
+/// `ops` with the spilled and packed values, which are `loaded`, in their places.
 fn in_place<'a>(ops: &[Op<'a>], loaded: &'a [Vec<u8>]) -> Vec<Op<'a>> {
     let mut loaded = loaded.iter();
     let place = |op: &Op<'a>| match op.kind {
-        EntryKind::PutSpilled => Op {
+        EntryKind::PutSpilled | EntryKind::PutPacked => Op {
             kind: EntryKind::Put,
             value: loaded.next().map_or(&[][..], Vec::as_slice),
             ..*op

@@ -11,10 +11,13 @@ use kingtide_base::{
     EntryKind, KeyOrder, SeqNo, StorageError, ValuePointer,
     planted::{self, Bug},
 };
-use kingtide_collections::{EntryOffset, Memtable, MemtableEntry};
+use kingtide_collections::{EntryOffset, Memtable, MemtableEntry, unpack_value};
 use kingtide_table::{BlockValue, OpenTables, Table, TableValue, has_no_more_files};
 
-use super::{iter::mvcc::is_expired, value::Value};
+use super::{
+    iter::mvcc::is_expired,
+    value::{Value, ValueOwner},
+};
 use crate::{
     error::{Error, Result},
     family::{Family, SuperVersion},
@@ -39,6 +42,8 @@ pub(crate) struct ReadPoint {
 pub(crate) enum Found {
     /// In a memtable.
     Memory(Arc<Memtable>, EntryOffset),
+    /// In a memtable, packed.
+    Packed(Arc<Memtable>, EntryOffset),
     /// In a block of a table.
     Block(BlockValue),
     /// In the value log.
@@ -63,6 +68,9 @@ impl Found {
     pub(crate) fn into_value(self, files: &Files, key: &[u8], order: &KeyOrder) -> Result<Value> {
         Ok(match self {
             Self::Memory(memtable, offset) => Value::pinned(memtable, offset.0 as usize),
+            Self::Packed(memtable, offset) => {
+                unpacked(ValueOwner::bytes(&*memtable, offset.0 as usize))?
+            }
             Self::Block(block) => Value::in_block(block),
             Self::Separated(pointer) => Value::owned(files.read_value(&pointer, key, order)?),
         })
@@ -114,7 +122,7 @@ fn find_among(
 ) -> Result<Option<Found>> {
     let hash = family.order.hash(key);
     let is_live = |kind: EntryKind, expires_at: i64| match kind {
-        EntryKind::Put | EntryKind::PutSpilled => {
+        EntryKind::Put | EntryKind::PutSpilled | EntryKind::PutPacked => {
             expires_at == 0 || !is_expired(expires_at, point.clock.unwrap_or_else(now))
         }
         _ => false,
@@ -210,11 +218,24 @@ pub(crate) fn newest_in_tables(
 
 /// Where the value of an entry of `memtable` is.
 fn found_in_memory(memtable: &Arc<Memtable>, entry: &MemtableEntry<'_>) -> Result<Found> {
-    if entry.kind == EntryKind::PutSpilled {
-        return pointer_in_memory(entry.value).map(Found::Separated);
+    match entry.kind {
+        EntryKind::PutSpilled => pointer_in_memory(entry.value).map(Found::Separated),
+        EntryKind::PutPacked => Ok(Found::Packed(Arc::clone(memtable), entry.offset)),
+        kind => {
+            check_kind(kind)?;
+            Ok(Found::Memory(Arc::clone(memtable), entry.offset))
+        }
     }
-    check_kind(entry.kind)?;
-    Ok(Found::Memory(Arc::clone(memtable), entry.offset))
+}
+
+/// The value that is packed in `packed`.
+///
+/// # Errors
+/// Corruption.
+pub(crate) fn unpacked(packed: &[u8]) -> Result<Value> {
+    let mut value = Vec::new();
+    unpack_value(packed, &mut value)?;
+    Ok(Value::owned(value))
 }
 
 /// The pointer that is the value of a spilled put.
@@ -227,13 +248,13 @@ pub(crate) fn pointer_in_memory(value: &[u8]) -> Result<ValuePointer> {
     })
 }
 
-/// As [`check_kind`], for operations in the log, where range deletes and spilled puts may stand too.
+/// As [`check_kind`], for operations in the log, where range deletes, spilled and packed puts may stand too.
 ///
 /// # Errors
 /// Corruption.
 pub(crate) fn check_logged_kind(kind: EntryKind) -> Result<()> {
     match kind {
-        EntryKind::RangeDelete | EntryKind::PutSpilled => Ok(()),
+        EntryKind::RangeDelete | EntryKind::PutSpilled | EntryKind::PutPacked => Ok(()),
         other => check_kind(other),
     }
 }
@@ -245,13 +266,14 @@ pub(crate) fn check_logged_kind(kind: EntryKind) -> Result<()> {
 pub(crate) fn check_kind(kind: EntryKind) -> Result<()> {
     match kind {
         EntryKind::Put | EntryKind::Delete | EntryKind::SingleDelete => Ok(()),
-        EntryKind::RangeDelete | EntryKind::Merge | EntryKind::PutSpilled => {
-            Err(StorageError::malformed(
-                "database",
-                0,
-                format!("an entry of kind {kind:?}, which this version does not write"),
-            )
-            .into())
-        }
+        EntryKind::RangeDelete
+        | EntryKind::Merge
+        | EntryKind::PutSpilled
+        | EntryKind::PutPacked => Err(StorageError::malformed(
+            "database",
+            0,
+            format!("an entry of kind {kind:?}, which this version does not write"),
+        )
+        .into()),
     }
 }

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use kingtide_base::{EntryKind, FamilyId, Lsn, SeqNo};
+use kingtide_collections::unpack_value;
 use kingtide_format::{
     Control, FRAME_ALIGN, Frame, FrameKind, HeaderFault, Op, RecordReader, SEGMENT_FRAMES_OFFSET,
     SEGMENT_VERSION, SegmentHeader, decode_frame, split_control,
@@ -398,18 +399,28 @@ impl Walk<'_> {
 
 /// The operations of a record; `None` when it is malformed.
 fn operations_of(sequence: SeqNo, sections: &[u8]) -> Option<Vec<(FamilyId, LogEntry)>> {
-    let entry = |op: Op<'_>| LogEntry {
-        key: op.key.to_vec(),
-        sequence,
-        kind: op.kind,
-        expires_at: op.expires_at,
-        value: op.value.to_vec(),
+    let entry = |op: Op<'_>| {
+        let (kind, value) = match op.kind {
+            EntryKind::PutPacked => {
+                let mut value = Vec::new();
+                unpack_value(op.value, &mut value).ok()?;
+                (EntryKind::Put, value)
+            }
+            kind => (kind, op.value.to_vec()),
+        };
+        Some(LogEntry {
+            key: op.key.to_vec(),
+            sequence,
+            kind,
+            expires_at: op.expires_at,
+            value,
+        })
     };
     let mut operations = Vec::new();
     for section in RecordReader::new(sections) {
         let section = section.ok()?;
         for op in section.ops {
-            operations.push((section.family, entry(op.ok()?)));
+            operations.push((section.family, entry(op.ok()?)?));
         }
     }
     Some(operations)

@@ -12,7 +12,12 @@ use crate::{
     error::Result,
     family::{ColumnFamily, Family},
     options::IterOptions,
-    read::{Iter, Value, get::pointer_in_memory, iter::mvcc::is_expired, tracker::Tracked},
+    read::{
+        Iter, Value,
+        get::{pointer_in_memory, unpacked},
+        iter::mvcc::is_expired,
+        tracker::Tracked,
+    },
     snapshot::SnapshotGuard,
     write::OwnWrite,
 };
@@ -206,18 +211,24 @@ impl Transaction {
         let Some(value) = self.live_value(own) else {
             return Ok(None);
         };
-        if own.kind != EntryKind::PutSpilled {
-            return Ok(Some(Value::owned(value.to_vec())));
-        }
-        let pointer = pointer_in_memory(value)?;
-        let order = &family.family.order;
-        let value = self.engine.files.read_value(&pointer, key, order)?;
-        Ok(Some(Value::owned(value)))
+        Ok(Some(match own.kind {
+            EntryKind::PutSpilled => {
+                let pointer = pointer_in_memory(value)?;
+                let order = &family.family.order;
+                Value::owned(self.engine.files.read_value(&pointer, key, order)?)
+            }
+            EntryKind::PutPacked => unpacked(value)?,
+            _ => Value::owned(value.to_vec()),
+        }))
     }
 
-    /// The value of a write that has one: of a spilled one the pointer to it.
+    /// The value of a write that has one: of a spilled one the pointer to it, a packed one as it is.
     pub(super) fn live_value<'a>(&self, own: OwnWrite<'a>) -> Option<&'a [u8]> {
-        if !matches!(own.kind, EntryKind::Put | EntryKind::PutSpilled) {
+        let is_put = matches!(
+            own.kind,
+            EntryKind::Put | EntryKind::PutSpilled | EntryKind::PutPacked
+        );
+        if !is_put {
             return None;
         }
         let is_live = own.expires_at == 0 || !is_expired(own.expires_at, self.clock());

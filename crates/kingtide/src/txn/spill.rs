@@ -24,7 +24,7 @@ use crate::{
     error::{Error, Result},
     family::{ColumnFamily, Family},
     output::codec_of,
-    read::get::Found,
+    read::get::{Found, pointer_in_memory, unpacked},
     snapshot::SnapshotGuard,
 };
 
@@ -194,11 +194,15 @@ impl Transaction {
             let Some(value) = self.live_value(own) else {
                 return Ok(None);
             };
-            if own.kind != EntryKind::PutSpilled {
-                return write_piece(sink, value).map(Some);
-            }
-            let pointer = crate::read::get::pointer_in_memory(value)?;
-            return stream(&self.engine, &family.family, key, &pointer, sink).map(Some);
+            let written = match own.kind {
+                EntryKind::PutSpilled => {
+                    let pointer = pointer_in_memory(value)?;
+                    stream(&self.engine, &family.family, key, &pointer, sink)?
+                }
+                EntryKind::PutPacked => write_piece(sink, &unpacked(value)?)?,
+                _ => write_piece(sink, value)?,
+            };
+            return Ok(Some(written));
         }
         let seen = self.seen()?;
         let written = get_to_at(&self.engine, &family.family, key, seen.snapshot(), sink)?;

@@ -33,7 +33,7 @@ impl WriteSet {
                 continue;
             };
             let family = section.family.name();
-            if let Err(message) = section.load_spilled() {
+            if let Err(message) = section.load_values() {
                 ticket.fail(message);
                 continue;
             }
@@ -46,7 +46,7 @@ impl WriteSet {
                 });
             } else {
                 ticket.call(&family, sequence, section);
-                section.unload_spilled();
+                section.unload_values();
                 has_called = true;
             }
         }
@@ -88,11 +88,13 @@ fn operation<'a>(
             end: value,
         },
         // Nothing writes merge operands.
-        EntryKind::Put | EntryKind::PutSpilled | EntryKind::Merge => CommitOperation::Put {
-            key,
-            value,
-            expires_at,
-        },
+        EntryKind::Put | EntryKind::PutSpilled | EntryKind::PutPacked | EntryKind::Merge => {
+            CommitOperation::Put {
+                key,
+                value,
+                expires_at,
+            }
+        }
     }
 }
 

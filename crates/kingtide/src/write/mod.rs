@@ -31,6 +31,7 @@ mod locks;
 mod log_room;
 mod order;
 mod pace;
+mod packing;
 mod pipeline;
 mod prepared;
 mod stall;

@@ -11,10 +11,12 @@ use std::{cell::RefCell, cmp::Ordering, collections::HashMap, ops::Range, sync::
 use kingtide_base::{
     EntryKind, Fragments, Lsn, SegmentId, SeqNo, StorageResult, ValuePointer, is_before_end, limits,
 };
-use kingtide_collections::{MemtableOp, PreparedRun, entry_bytes};
+use kingtide_collections::{
+    MemtableOp, PreparedRun, entry_bytes, packed_value_bytes, unpack_value,
+};
 use kingtide_format::{Op, write_op, write_prepared_commit, write_section_header};
 
-use super::prepared::Prepared;
+use super::{packing::ValuePacking, prepared::Prepared};
 use crate::{
     error::{Error, ErrorKind, Result},
     family::{CommitSizes, Family, hook::HookTicket},
@@ -72,6 +74,7 @@ pub(crate) struct Section {
     /// [`HEADROOM_BYTES`] free bytes, then the operations in log format.
     buffer: Vec<u8>,
     index: Vec<OpIndex>,
+    packing: ValuePacking,
     /// Which operations are range deletes, ascending.
     ranges: Vec<u32>,
     /// The operations on keys that count beside the range deletes, made by `prepare`; `None` without range deletes.
@@ -83,8 +86,8 @@ pub(crate) struct Section {
     spilled: Vec<(u32, Arc<Spilled>)>,
     /// The same for the memtable, made by `prepare`.
     spilled_batch: Option<Box<SpilledBatch>>,
-    /// The values themselves, for commit hooks.
-    loaded: Vec<Vec<u8>>,
+    /// The values that operations do not hold as they are, ascending by operation, for commit hooks.
+    loaded: Vec<(u32, Vec<u8>)>,
     /// Scratch for the section's header.
     header: Vec<u8>,
 }
@@ -109,6 +112,7 @@ impl Section {
             hook_ticket: None,
             buffer: vec![0; HEADROOM_BYTES],
             index: Vec::new(),
+            packing: ValuePacking::default(),
             ranges: Vec::new(),
             surviving: None,
             deleted: Fragments::default(),
@@ -129,6 +133,7 @@ impl Section {
         self.index.clear();
         self.index
             .shrink_to(RECYCLED_BYTES_MAX / size_of::<OpIndex>());
+        self.packing.clear();
         self.ranges.clear();
         self.surviving = None;
         self.deleted = Fragments::default();
@@ -142,37 +147,48 @@ impl Section {
         lookup.covering = 0;
     }
 
-    /// Reads the spilled values, for [`Section::hooked`].
+    /// Reads the spilled values and unpacks the packed ones, for [`Section::hooked`].
     ///
     /// # Errors
-    /// What reading answers, as text.
-    pub(super) fn load_spilled(&mut self) -> std::result::Result<(), String> {
-        let read = |(index, value): &(u32, Arc<Spilled>)| {
-            let key = self.family.order.identity(self.key(*index));
-            value.read(&key).map_err(|error| error.to_string())
-        };
-        self.loaded = self
-            .spilled
-            .iter()
-            .map(read)
-            .collect::<std::result::Result<_, _>>()?;
+    /// What that answers, as text.
+    pub(super) fn load_values(&mut self) -> std::result::Result<(), String> {
+        let mut loaded = Vec::new();
+        let mut spilled = self.spilled.iter();
+        for (index, op) in (0..).zip(&self.index) {
+            let value = match op.kind {
+                EntryKind::PutSpilled => spilled.next().map(|(_, value)| {
+                    let key = self.family.order.identity(self.bytes(&op.key));
+                    value.read(&key)
+                }),
+                EntryKind::PutPacked => {
+                    let mut value = Vec::new();
+                    let outcome = unpack_value(self.bytes(&op.value), &mut value).map(|_| ());
+                    Some(outcome.map(|()| value))
+                }
+                _ => None,
+            };
+            if let Some(value) = value {
+                loaded.push((index, value.map_err(|error| error.to_string())?));
+            }
+        }
+        self.loaded = loaded;
         Ok(())
     }
 
-    /// Gives back the memory of what [`Section::load_spilled`] read.
-    pub(super) fn unload_spilled(&mut self) {
+    /// Gives back the memory of what [`Section::load_values`] read.
+    pub(super) fn unload_values(&mut self) {
         self.loaded = Vec::new();
     }
 
-    /// Operation `index` with the value itself, after [`Section::load_spilled`].
+    /// Operation `index` with the value itself, after [`Section::load_values`].
     pub(super) fn hooked(&self, index: usize) -> OwnWrite<'_> {
+        let op = self.own_write(index as u32);
         let place = self
-            .spilled
+            .loaded
             .binary_search_by_key(&index, |(index, _)| *index as usize);
         let loaded = place.ok().and_then(|place| self.loaded.get(place));
-        let op = self.own_write(index as u32);
         OwnWrite {
-            value: loaded.map_or(op.value, Vec::as_slice),
+            value: loaded.map_or(op.value, |(_, value)| value.as_slice()),
             ..op
         }
     }
@@ -370,7 +386,8 @@ impl Section {
     }
 
     fn push(&mut self, op: &Op<'_>) {
-        let span = write_op(&mut self.buffer, op);
+        let op = self.packing.packed(&self.family, op);
+        let span = write_op(&mut self.buffer, &op);
         self.arena_bytes += entry_bytes(op.key.len(), op.value.len(), op.expires_at != 0);
         let narrow = |range: Range<usize>| range.start as u32..range.end as u32;
         let is_range = op.kind == EntryKind::RangeDelete;
@@ -402,6 +419,9 @@ impl Section {
             sizes.value_bytes += match op.kind {
                 EntryKind::PutSpilled => ValuePointer::decode(self.bytes(&op.value))
                     .map_or(0, |pointer| u64::from(pointer.value_bytes)),
+                EntryKind::PutPacked => {
+                    packed_value_bytes(self.bytes(&op.value)).unwrap_or(0) as u64
+                }
                 _ => op.value.len() as u64,
             };
         }
@@ -526,7 +546,7 @@ impl WriteSet {
         )
     }
 
-    /// Appends an operation. Key and value lengths were checked.
+    /// Appends an operation, its value packed where that is worth it. Key and value lengths were checked.
     ///
     /// # Errors
     /// `TooLarge` when the transaction would exceed its limit, `Busy` inside the family's own commit hook; it is then as
@@ -623,7 +643,8 @@ impl WriteSet {
     /// Bytes of memory that the operations take, room in their buffers included.
     pub(crate) fn memory_bytes(&self) -> usize {
         let of_sections = self.sections.iter().map(|section| {
-            section.buffer.capacity() + section.index.capacity() * size_of::<OpIndex>()
+            let index_bytes = section.index.capacity() * size_of::<OpIndex>();
+            section.buffer.capacity() + index_bytes + section.packing.memory_bytes()
         });
         of_sections.sum::<usize>() + self.gathered.capacity() + self.frames.memory_bytes()
     }
@@ -714,7 +735,10 @@ impl WriteSet {
         }
         let bytes: u64 = self.sections().map(|section| section.sizes.log_bytes).sum();
         let is_long = bytes >= PACKED_BYTES_MIN as u64;
-        let packs = packs && is_long && self.sections().any(Section::compresses);
+        let packed = self.sections().map(|section| section.packing.bytes());
+        // Of packed values little more is to be saved.
+        let is_packed = packed.sum::<u64>() >= bytes - bytes / 8;
+        let packs = packs && is_long && !is_packed && self.sections().any(Section::compresses);
         let (record, start) = if self.used == 1 && self.control.is_empty() {
             let section = &mut self.sections[0];
             let start = HEADROOM_BYTES - section.header.len();

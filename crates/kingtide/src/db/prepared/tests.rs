@@ -27,10 +27,20 @@ fn family(db: &Db) -> ColumnFamily {
 
 fn prepare(db: &Db, family: &ColumnFamily, xid: &[u8], bytes: usize) {
     let mut transaction = db.begin().expect("open");
-    transaction
-        .put(family, xid, &vec![7; bytes])
-        .expect("short");
+    transaction.put(family, xid, &noise(bytes)).expect("short");
     transaction.prepare(xid).expect("a healthy disk");
+}
+
+/// Bytes that do not compress.
+fn noise(bytes: usize) -> Vec<u8> {
+    let mut state = bytes as u64;
+    let next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 56) as u8
+    };
+    std::iter::repeat_with(next).take(bytes).collect()
 }
 
 fn retained(db: &Db) -> u64 {

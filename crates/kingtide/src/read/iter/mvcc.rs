@@ -456,15 +456,16 @@ impl<C: Cursor> MvccCursor<C> {
                 Ok(!is_expired(self.expires_at, self.now))
             }
             EntryKind::Delete | EntryKind::SingleDelete => Ok(false),
-            kind @ (EntryKind::RangeDelete | EntryKind::Merge | EntryKind::PutSpilled) => {
-                Err(StorageError::malformed(
-                    "merged view of a family",
-                    0,
-                    format!(
-                        "the entry of commit {sequence} has the reserved kind {kind:?}, which this version cannot read"
-                    ),
-                ))
-            }
+            kind @ (EntryKind::RangeDelete
+            | EntryKind::Merge
+            | EntryKind::PutSpilled
+            | EntryKind::PutPacked) => Err(StorageError::malformed(
+                "merged view of a family",
+                0,
+                format!(
+                    "the entry of commit {sequence} has the reserved kind {kind:?}, which this version cannot read"
+                ),
+            )),
         }
     }
 }

@@ -12,6 +12,8 @@ use kingtide_base::{
     ValuePointer, ValueRef,
 };
 
+use kingtide_collections::unpack_value;
+
 use crate::spill::Spilled;
 
 /// The number of a transaction's own range deletes: above all commits, below its own writes that they did not remove.
@@ -40,6 +42,8 @@ pub(crate) struct OwnWrites {
     spilled: Arc<[Arc<Spilled>]>,
     /// Invalid when it is not an index of `writes`.
     index: usize,
+    /// The value of that operation, if it was asked for and is packed.
+    unpacked: Vec<u8>,
 }
 
 impl OwnWrites {
@@ -68,6 +72,7 @@ impl OwnWrites {
             ranges: Arc::default(),
             spilled: Arc::default(),
             index: usize::MAX,
+            unpacked: Vec::new(),
         }
     }
 
@@ -121,6 +126,7 @@ impl Clone for OwnWrites {
             ranges: Arc::clone(&self.ranges),
             spilled: Arc::clone(&self.spilled),
             index: usize::MAX,
+            unpacked: Vec::new(),
         }
     }
 }
@@ -176,7 +182,7 @@ impl Cursor for OwnWrites {
     fn kind(&self) -> EntryKind {
         // What was put with its value elsewhere is, to whoever walks, a put whose value is separated.
         match self.writes.get(self.index).map(|write| write.kind) {
-            Some(EntryKind::PutSpilled) => EntryKind::Put,
+            Some(EntryKind::PutSpilled | EntryKind::PutPacked) => EntryKind::Put,
             kind => kind.unwrap_or(EntryKind::Delete),
         }
     }
@@ -188,13 +194,19 @@ impl Cursor for OwnWrites {
     }
 
     fn value(&mut self) -> StorageResult<ValueRef<'_>> {
-        let value = self.bytes(|write| &write.value);
-        let kind = self.writes.get(self.index).map(|write| write.kind);
-        if kind != Some(EntryKind::PutSpilled) {
-            return Ok(ValueRef::Inline(value));
+        let Some(write) = self.writes.get(self.index) else {
+            return Ok(ValueRef::Inline(&[]));
+        };
+        let value = self.buffer.get(write.value.clone()).unwrap_or_default();
+        match write.kind {
+            EntryKind::PutSpilled => {
+                let malformed =
+                    || StorageError::malformed("transaction", 0, "malformed value pointer");
+                let pointer = ValuePointer::decode(value).ok_or_else(malformed)?;
+                Ok(ValueRef::Separated(pointer))
+            }
+            EntryKind::PutPacked => unpack_value(value, &mut self.unpacked).map(ValueRef::Inline),
+            _ => Ok(ValueRef::Inline(value)),
         }
-        let malformed = || StorageError::malformed("transaction", 0, "malformed value pointer");
-        let pointer = ValuePointer::decode(value).ok_or_else(malformed)?;
-        Ok(ValueRef::Separated(pointer))
     }
 }

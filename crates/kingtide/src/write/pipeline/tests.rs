@@ -255,7 +255,7 @@ fn write_set(family: &Arc<Family>, key: &[u8], value: &[u8]) -> WriteSet {
 #[test]
 fn commits_are_packed_while_memory_is_ample() {
     const LIMIT: usize = 16 << 20;
-    const BYTES: usize = 20 << 10;
+    const BYTES: usize = 20_000;
     let plan = Plan::of(LIMIT, 0);
     let budget = MemoryBudget::new(LIMIT);
     let ample = plan.ample_bytes;
@@ -264,7 +264,16 @@ fn commits_are_packed_while_memory_is_ample() {
     let log_bytes = |left: usize| {
         let _held = budget.charge(Account::Transactions, ample - left - budget.used());
         let before = pipeline.order.lock().log.tail.bytes_written();
-        let mut writes = write_set(&family, b"key", &vec![1; BYTES]);
+        let mut writes = write_set(&family, b"key", &[1; 1000]);
+        for number in 1..BYTES / 1000 {
+            let op = Op {
+                kind: EntryKind::Put,
+                key: &number.to_be_bytes(),
+                value: &[1; 1000],
+                expires_at: 0,
+            };
+            writes.push(&family, &op).expect("short");
+        }
         pipeline
             .commit(&mut writes, Durability::Kernel, None)
             .expect("there is room");

@@ -1,0 +1,136 @@
+//! Packed values: long ones, compressed when they are put, so that the transaction, the log and the memtable copy and hold less,
+//! and flushes are fewer. Whoever reads one unpacks it; a flush does so once, and tables never hold one.
+//!
+//! | size | field |
+//! |---|---|
+//! | 4 | length of the value in bytes |
+//! | rest | the value as an LZ4 block |
+
+use kingtide_base::{StorageError, StorageResult, limits::VALUE_BYTES_MAX};
+
+/// As for packed frames of the log: speed counts, and the tables compress better.
+const ACCELERATION: i32 = 8;
+/// No LZ4 token yields more than 255 bytes per input byte.
+const EXPANSION_MAX: usize = 255;
+const LENGTH_BYTES: usize = 4;
+
+/// Packs `value` into `scratch`, whose content is replaced; `None` where that does not save an eighth.
+///
+/// ```
+/// # use kingtide_collections::{pack_value, packed_value_bytes, unpack_value};
+/// let value = b"tide and tide again, ".repeat(100);
+/// let (mut scratch, mut unpacked) = (Vec::new(), Vec::new());
+/// let packed = pack_value(&value, &mut scratch).expect("it repeats itself");
+/// assert_eq!(packed_value_bytes(packed), Some(value.len()));
+/// assert_eq!(unpack_value(packed, &mut unpacked).expect("it is whole"), value);
+/// ```
+#[must_use]
+pub fn pack_value<'s>(value: &[u8], scratch: &'s mut Vec<u8>) -> Option<&'s [u8]> {
+    let length = u32::try_from(value.len()).ok()?;
+    let bytes_max = value.len() - value.len() / 8;
+    if scratch.len() < bytes_max {
+        scratch.resize(bytes_max, 0);
+    }
+    let (head, rest) = scratch[..bytes_max].split_first_chunk_mut()?;
+    *head = length.to_le_bytes();
+    let mode = lz4::block::CompressionMode::FAST(ACCELERATION);
+    let stored = lz4::block::compress_to_buffer(value, Some(mode), false, rest).ok()?;
+    scratch.get(..LENGTH_BYTES + stored)
+}
+
+/// The length of the value that `packed` holds, as that claims; `None` when it is too short to say.
+#[must_use]
+pub fn packed_value_bytes(packed: &[u8]) -> Option<usize> {
+    let length = packed.first_chunk::<LENGTH_BYTES>()?;
+    Some(u32::from_le_bytes(*length) as usize)
+}
+
+/// The value that `packed` holds, in `target`, whose content is replaced.
+///
+/// # Errors
+/// `Corruption` when it does not unpack to the length that it says, or says an impossible one; `Io` when there is no memory.
+pub fn unpack_value<'t>(packed: &[u8], target: &'t mut Vec<u8>) -> StorageResult<&'t [u8]> {
+    let malformed = || StorageError::malformed("memory", 0, "a packed value that does not unpack");
+    let length = packed_value_bytes(packed).ok_or_else(malformed)?;
+    let stored = packed.get(LENGTH_BYTES..).unwrap_or_default();
+    if length > VALUE_BYTES_MAX || length > stored.len().saturating_mul(EXPANSION_MAX) {
+        return Err(malformed());
+    }
+    if length > target.len()
+        && let Err(error) = target.try_reserve_exact(length - target.len())
+    {
+        return Err(StorageError::io("memory", "reserve", error.into()));
+    }
+    target.resize(length, 0);
+    match lz4::block::decompress_to_buffer(stored, Some(length as i32), target) {
+        Ok(written) if written == length => Ok(target),
+        _ => Err(malformed()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: what is packed is shorter by an eighth and unpacks to what it was, in scratch memory of any content; what does not
+    /// compress is not packed. Method: values of all lengths up to 300 and some longer, of few different bytes and of many.
+    #[test]
+    fn values_unpack_to_what_they_were() {
+        let (mut scratch, mut unpacked) = (vec![7; 1000], vec![9; 1000]);
+        let mut state = 1_u64;
+        for length in (0..300).chain([4096, 65_536, 1 << 20]) {
+            for kinds in [1, 3, 256] {
+                let value: Vec<u8> = (0..length)
+                    .map(|_| {
+                        state = state
+                            .wrapping_mul(6_364_136_223_846_793_005)
+                            .wrapping_add(1);
+                        ((state >> 40) % kinds) as u8
+                    })
+                    .collect();
+                let Some(packed) = pack_value(&value, &mut scratch) else {
+                    assert!(kinds == 256 || length < 300, "{length} bytes of {kinds}");
+                    continue;
+                };
+                assert!(kinds < 256 && packed.len() <= length - length / 8);
+                assert_eq!(packed_value_bytes(packed), Some(length));
+                assert_eq!(unpack_value(packed, &mut unpacked).expect("whole"), value);
+            }
+        }
+    }
+
+    /// Goal: bytes that are no packed value are refused without a panic or a large allocation. Method: every prefix of a packed
+    /// value, every length in front of it, and every byte of it changed.
+    #[test]
+    fn what_does_not_unpack_is_refused() {
+        let (mut scratch, mut unpacked) = (Vec::new(), Vec::new());
+        let value = b"ebb and flow, ".repeat(30);
+        let packed = pack_value(&value, &mut scratch).expect("short").to_vec();
+        for end in 0..packed.len() {
+            assert!(
+                unpack_value(&packed[..end], &mut unpacked).is_err(),
+                "{end}"
+            );
+        }
+        for length in [
+            0,
+            1,
+            value.len() - 1,
+            value.len() + 1,
+            1 << 30,
+            u32::MAX as usize,
+        ] {
+            let mut forged = packed.clone();
+            forged[..4].copy_from_slice(&(length as u32).to_le_bytes());
+            assert!(unpack_value(&forged, &mut unpacked).is_err(), "{length}");
+        }
+        for at in 0..packed.len() {
+            let mut forged = packed.clone();
+            forged[at] ^= 0x55;
+            if let Ok(found) = unpack_value(&forged, &mut unpacked) {
+                assert_eq!(Some(found.len()), packed_value_bytes(&forged));
+            }
+        }
+        assert!(unpacked.capacity() <= packed.len() * EXPANSION_MAX);
+    }
+}

@@ -1,0 +1,67 @@
+//! Which values are packed when they are put, and where: long ones that tables would compress apart from the others.
+
+use kingtide_base::EntryKind;
+use kingtide_collections::pack_value;
+use kingtide_format::Op;
+
+use crate::{family::Family, options::Compression};
+
+/// Shorter values are not packed: the codec would spend more on its table than on them. Simulations come by packed ones with less.
+const VALUE_BYTES_MIN: usize = if cfg!(simulated) { 64 } else { 2 << 10 };
+/// Nor are longer ones: whoever reads one has the whole of it in memory.
+const VALUE_BYTES_MAX: usize = 1 << 20;
+/// As much of the scratch memory is kept for the next transaction.
+const SCRATCH_BYTES_MAX: usize = 64 << 10;
+
+/// Packs the values of one transaction, one at a time. Recycled with it.
+#[derive(Debug, Default)]
+pub(super) struct ValuePacking {
+    /// Bytes of packed values.
+    bytes: u64,
+    scratch: Vec<u8>,
+}
+
+impl ValuePacking {
+    /// `op`, its value packed if it is to be and if that saves an eighth of it.
+    #[inline]
+    pub(super) fn packed<'a>(&'a mut self, family: &Family, op: &Op<'a>) -> Op<'a> {
+        let is_fit = (VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&op.value.len());
+        match op.kind == EntryKind::Put && is_fit {
+            true => self.pack(family, op).unwrap_or(*op),
+            false => *op,
+        }
+    }
+
+    fn pack<'a>(&'a mut self, family: &Family, op: &Op<'a>) -> Option<Op<'a>> {
+        let options = family.options();
+        let threshold = options.value_threshold_bytes;
+        let is_separated = threshold > 0 && op.value.len() >= threshold;
+        if options.compression == Compression::None || !is_separated {
+            return None;
+        }
+        let value = pack_value(op.value, &mut self.scratch)?;
+        self.bytes += value.len() as u64;
+        Some(Op {
+            kind: EntryKind::PutPacked,
+            value,
+            ..*op
+        })
+    }
+
+    /// Bytes of the values that it packed for this transaction, of those too that were taken back.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes of memory that it takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.scratch.capacity()
+    }
+
+    /// For the next transaction; gives back memory beyond what is kept.
+    pub(super) fn clear(&mut self) {
+        self.bytes = 0;
+        self.scratch.truncate(SCRATCH_BYTES_MAX);
+        self.scratch.shrink_to(SCRATCH_BYTES_MAX);
+    }
+}
