@@ -62,6 +62,19 @@ pub struct EntryRef<'a> {
     pub value: ValueRef<'a>,
 }
 
+/// One version of one key, less its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryHead<'a> {
+    /// The user's key.
+    pub key: &'a [u8],
+    /// The commit that wrote it.
+    pub sequence: SeqNo,
+    /// What it does to the key.
+    pub kind: EntryKind,
+    /// When it expires, in Unix seconds; 0 means never.
+    pub expires_at: i64,
+}
+
 /// Walks entries in the order of all tables and memtables: keys ascending by the family's order, and for one key the
 /// newest version first (sequence numbers descending; within one commit the later operation first).
 ///
@@ -118,6 +131,17 @@ pub trait Cursor: Send {
 
     /// When the entry expires, in Unix seconds; 0 means never.
     fn expires_at(&self) -> i64;
+
+    /// All of these at once, for whoever needs them all.
+    #[inline]
+    fn head(&self) -> EntryHead<'_> {
+        EntryHead {
+            key: self.key(),
+            sequence: self.sequence(),
+            kind: self.kind(),
+            expires_at: self.expires_at(),
+        }
+    }
 
     /// The entry's value, borrowed until the next move. May decompress lazily, hence `&mut`.
     ///
@@ -186,6 +210,10 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
 
     fn expires_at(&self) -> i64 {
         (**self).expires_at()
+    }
+
+    fn head(&self) -> EntryHead<'_> {
+        (**self).head()
     }
 
     fn value(&mut self) -> StorageResult<ValueRef<'_>> {

@@ -18,7 +18,7 @@ pub use coding::{ByteReader, Truncated, write_bytes, write_varint};
 pub use comparator::{
     BUILT_IN_COMPARATORS, Comparator, ComparatorRef, KeyOrder, built_in_comparator,
 };
-pub use entry::{Cursor, EntryRef, ValuePointer, ValueRef};
+pub use entry::{Cursor, EntryHead, EntryRef, ValuePointer, ValueRef};
 pub use error::{Corruption, StorageError, StorageResult};
 pub use hash::{ChecksumParts, checksum, checksum_mix, key_hash, xid_hash};
 pub use ids::{DatabaseId, FamilyId, FileId, Lsn, SegmentId, SeqNo};

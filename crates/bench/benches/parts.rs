@@ -73,7 +73,11 @@ fn insert_all(table: &Memtable, ops: &[MemtableOp<'_>], batch: usize) {
     for (number, ops) in ops.chunks(batch).enumerate() {
         let run =
             (batch > 1).then(|| PreparedRun::sort(&ORDER, ops.len(), |at| ops[at as usize].key));
-        let inserted = table.insert(SeqNo(number as u64 + 1), ops.iter().copied(), run);
+        let inserted = table.insert(
+            SeqNo(number as u64 + 1),
+            (ops.len(), |number| ops[number]),
+            run,
+        );
         assert!(inserted.is_ok(), "the memtable is large enough");
         // As whoever commits does.
         if table.is_unarranged() {

@@ -16,7 +16,9 @@
 
 use std::cmp::Ordering;
 
-use kingtide_base::{Batch, Cursor, EntryKind, KeyOrder, SeqNo, StorageResult, ValueRef};
+use kingtide_base::{
+    Batch, Cursor, EntryHead, EntryKind, KeyOrder, SeqNo, StorageResult, ValueRef,
+};
 
 use crate::sorted_run::head_of;
 
@@ -107,7 +109,8 @@ impl<C: Cursor> MergeCursor<C> {
     fn refresh(&mut self, index: usize) {
         let source = &self.sources[index];
         self.heads[index] = source.is_valid().then(|| {
-            if self.order.is_bytewise() {
+            // Alone, it is compared with nothing.
+            if self.order.is_bytewise() && self.sources.len() > 1 {
                 head_of(source.key(), 0)
             } else {
                 0
@@ -293,6 +296,19 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
         self.sources
             .get(self.winner)
             .map_or(0, |source| source.expires_at())
+    }
+
+    #[inline]
+    fn head(&self) -> EntryHead<'_> {
+        match self.sources.get(self.winner) {
+            Some(source) => source.head(),
+            None => EntryHead {
+                key: &[],
+                sequence: SeqNo::ZERO,
+                kind: EntryKind::Delete,
+                expires_at: 0,
+            },
+        }
     }
 
     #[inline]

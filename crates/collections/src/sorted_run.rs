@@ -1,7 +1,8 @@
 //! The sorted index of a large commit, and merges of several.
 //!
 //! A commit of many operations sorts its own index in its own thread ([`PreparedRun`]), before the critical section; in
-//! the critical section operation numbers become arena offsets in place and the index is published ([`SortedRun`]).
+//! the critical section the entries are appended in its order, so that those that follow each other in a run lie beside each
+//! other in memory, and the index is published ([`SortedRun`]).
 //!
 //! Order: keys ascending, sequence numbers descending, later offset first. In byte order a run also has *heads*: for each
 //! entry the 8 bytes of its key that follow the prefix common to all keys of the run, big-endian, padded with zeros.
@@ -103,46 +104,61 @@ fn item_at(offset: EntryOffset, prefix_bytes: usize, arena: &Arena, order: &KeyO
 /// A sorted index over the operations of one commit that has no offsets yet.
 #[derive(Debug)]
 pub struct PreparedRun {
-    /// Holds numbers of operations where the offsets will be. Not shared before it is sealed.
+    /// Has no offsets. Not shared before it is sealed.
     run: Arc<SortedRun>,
-    /// Room for the offset of each operation, so that the critical section need not allocate.
-    operation_offsets: Vec<EntryOffset>,
+    /// The numbers of the operations by key, of equal keys as they were made: the order in which they are inserted.
+    operations: Vec<u32>,
+    /// Where each was inserted, with room for all, so that the critical section need not allocate.
+    offsets: Vec<EntryOffset>,
+    /// The places of operations on one key.
+    repeated: Vec<Range<usize>>,
 }
 
 impl PreparedRun {
     /// Sorts operations `0 .. count` (fewer than 2^32), of which `key_at` gives the keys. Of equal keys the later
-    /// operation comes first. All allocations of the run are made here.
+    /// operation comes first in the run. All allocations of the run are made here.
     ///
     /// # Panics
     /// When `count` does not fit 32 bits.
     #[must_use]
     pub fn sort<'a>(order: &KeyOrder, count: usize, key_at: impl Fn(u32) -> &'a [u8]) -> Self {
         let count_u32 = u32::try_from(count).expect("a commit has fewer than 2^32 operations");
-        let run = if order.is_bytewise() {
-            sort_by_heads(count_u32, &key_at)
+        let mut prefix_bytes = 0;
+        let (heads, operations): (Vec<u64>, Vec<u32>) = if order.is_bytewise() {
+            prefix_bytes = common_prefix_bytes((0..count_u32).map(&key_at));
+            items_by_key(count_u32, prefix_bytes, &key_at)
+                .into_iter()
+                .unzip()
         } else {
-            let mut operations: Vec<EntryOffset> = (0..count_u32).map(EntryOffset).collect();
+            let mut operations: Vec<u32> = (0..count_u32).collect();
             operations.sort_unstable_by(|left, right| {
                 order
-                    .compare(key_at(left.0), key_at(right.0))
-                    .then_with(|| right.cmp(left))
+                    .compare(key_at(*left), key_at(*right))
+                    .then_with(|| left.cmp(right))
             });
-            SortedRun {
-                prefix_bytes: 0,
-                heads: Vec::new(),
-                offsets: operations,
-            }
+            (Vec::new(), operations)
+        };
+        let is_repeated = |place: usize| {
+            let is_head_repeated = heads.is_empty() || heads[place] == heads[place + 1];
+            let [key, next] = [operations[place], operations[place + 1]].map(&key_at);
+            is_head_repeated && order.compare(key, next).is_eq()
         };
         Self {
-            run: Arc::new(run),
-            operation_offsets: Vec::with_capacity(count),
+            repeated: repeated(count, is_repeated),
+            run: Arc::new(SortedRun {
+                prefix_bytes,
+                heads,
+                offsets: Vec::new(),
+            }),
+            offsets: Vec::with_capacity(count),
+            operations,
         }
     }
 
     /// Operations in the run.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.run.len()
+        self.operations.len()
     }
 
     /// True for a run of no operations.
@@ -151,47 +167,54 @@ impl PreparedRun {
         self.len() == 0
     }
 
-    /// Notes where the next operation was put; operations come in their order.
-    #[inline]
-    pub(crate) fn push_offset(&mut self, offset: EntryOffset) {
-        self.operation_offsets.push(offset);
+    /// The numbers of the operations in the order in which they are to be inserted, and who is told where that was.
+    pub(crate) fn parts(&mut self) -> (&[u32], &mut Vec<EntryOffset>) {
+        (&self.operations, &mut self.offsets)
     }
 
     /// The run, once every operation has its offset; `None` when some lack theirs.
     pub(crate) fn seal(mut self) -> Option<Arc<SortedRun>> {
-        let run = Arc::get_mut(&mut self.run)?;
-        for slot in &mut run.offsets {
-            *slot = *self.operation_offsets.get(slot.0 as usize)?;
+        if self.offsets.len() != self.operations.len() {
+            return None;
         }
+        for places in self.repeated {
+            self.offsets.get_mut(places)?.reverse();
+        }
+        Arc::get_mut(&mut self.run)?.offsets = self.offsets;
         Some(self.run)
     }
 }
 
-fn sort_by_heads<'a>(count: u32, key_at: &impl Fn(u32) -> &'a [u8]) -> SortedRun {
-    let prefix_bytes = common_prefix_bytes((0..count).map(key_at));
-    let mut items: Vec<RunItem> = (0..count)
-        .map(|operation| {
-            (
-                head_of(key_at(operation), prefix_bytes),
-                EntryOffset(operation),
-            )
-        })
-        .collect();
+/// The operations by key, of equal keys as they were made, with what follows the first `prefix_bytes` of their keys as heads.
+fn items_by_key<'a>(
+    count: u32,
+    prefix_bytes: usize,
+    key_at: &impl Fn(u32) -> &'a [u8],
+) -> Vec<(u64, u32)> {
+    let item = |operation| (head_of(key_at(operation), prefix_bytes), operation);
+    let mut items: Vec<(u64, u32)> = (0..count).map(item).collect();
     items.sort_unstable_by(|left, right| {
         left.0
             .cmp(&right.0)
             .then_with(|| {
-                let left_key = key_at(left.1.0).get(prefix_bytes..);
-                left_key.cmp(&key_at(right.1.0).get(prefix_bytes..))
+                let left_key = key_at(left.1).get(prefix_bytes..);
+                left_key.cmp(&key_at(right.1).get(prefix_bytes..))
             })
-            .then_with(|| right.1.cmp(&left.1))
+            .then_with(|| left.1.cmp(&right.1))
     });
-    let (heads, offsets) = items.into_iter().unzip();
-    SortedRun {
-        prefix_bytes,
-        heads,
-        offsets,
+    items
+}
+
+/// The places of equal neighbours among `count`; `is_repeated` tells of a place and the next one.
+fn repeated(count: usize, is_repeated: impl Fn(usize) -> bool) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for place in (0..count.saturating_sub(1)).filter(|place| is_repeated(*place)) {
+        match found.last_mut() {
+            Some(last) if last.end == place + 1 => last.end += 1,
+            _ => found.push(place..place + 2),
+        }
     }
+    found
 }
 
 /// What a merge reads: a run, or a skip list that will not change any more.

@@ -58,9 +58,9 @@ impl Writer {
 }
 
 impl Memtable {
-    /// Inserts the operations of the commit `sequence`, which must not be smaller than that of an earlier insertion. A
-    /// `run`, sorted over the keys of the same operations, makes them a source of their own; without it they are sorted
-    /// later, with others.
+    /// Inserts the operations of the commit `sequence`, which must not be smaller than that of an earlier insertion: so many,
+    /// and `op_at` answers each by its number. A `run`, sorted over the keys of the same operations, makes them a source of
+    /// their own; without it they are sorted later, with others.
     ///
     /// # Errors
     /// [`Full`] when they do not fit (see [`Memtable::fits`]) or when the run is not of as many operations; nothing is
@@ -68,11 +68,10 @@ impl Memtable {
     pub fn insert<'a>(
         &self,
         sequence: SeqNo,
-        ops: impl ExactSizeIterator<Item = MemtableOp<'a>>,
+        (count, op_at): (usize, impl Fn(usize) -> MemtableOp<'a>),
         mut run: Option<PreparedRun>,
     ) -> Result<(), Full> {
         let mut writer = self.writer.lock();
-        let count = ops.len();
         if count == 0 {
             return Ok(());
         }
@@ -97,13 +96,16 @@ impl Memtable {
             memtable: self,
             arena,
             sequence,
-            places: match &mut run {
-                Some(run) => Places::Run(run),
-                None => Places::Loose(loose),
-            },
+            places: loose,
             inserted: 0,
         };
-        let outcome = batch.append_all(ops.take(count));
+        let outcome = match run.as_mut().map(PreparedRun::parts) {
+            Some((operations, offsets)) => {
+                batch.places = offsets;
+                batch.append_all(operations.iter().map(|number| op_at(*number as usize)))
+            }
+            None => batch.append_all((0..count).map(op_at)),
+        };
         let inserted = batch.inserted;
         if outcome.is_err() || inserted != count {
             writer.loose.truncate(loose_before);
@@ -187,18 +189,13 @@ impl Memtable {
     }
 }
 
-/// Who is told where the entries are.
-enum Places<'b> {
-    Run(&'b mut PreparedRun),
-    Loose(&'b mut Vec<EntryOffset>),
-}
-
 /// The insertion of one commit.
 struct Batch<'b> {
     memtable: &'b Memtable,
     arena: &'b mut ArenaWriter,
     sequence: SeqNo,
-    places: Places<'b>,
+    /// Are told where the entries are.
+    places: &'b mut Vec<EntryOffset>,
     inserted: usize,
 }
 
@@ -266,10 +263,7 @@ impl Batch<'_> {
         if let (Some(index), Some(probe)) = (&memtable.index, probe) {
             index.publish(probe, op.hash, offset);
         }
-        match &mut self.places {
-            Places::Run(run) => run.push_offset(offset),
-            Places::Loose(loose) => loose.push(offset),
-        }
+        self.places.push(offset);
         self.inserted += 1;
         Ok(())
     }

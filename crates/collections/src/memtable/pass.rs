@@ -20,7 +20,7 @@
 
 use std::sync::Arc;
 
-use kingtide_base::{Cursor, EntryKind, SeqNo, StorageResult, ValueRef};
+use kingtide_base::{Cursor, EntryHead, EntryKind, SeqNo, StorageResult, ValueRef};
 
 use super::{
     Memtable,
@@ -302,6 +302,17 @@ impl Cursor for PassCursor {
     #[inline]
     fn expires_at(&self) -> i64 {
         self.entry().map_or(0, |entry| entry.expires_at)
+    }
+
+    #[inline]
+    fn head(&self) -> EntryHead<'_> {
+        let entry = self.entry();
+        EntryHead {
+            key: entry.map_or(&[], |entry| entry.key),
+            sequence: entry.map_or(SeqNo::ZERO, |entry| entry.sequence),
+            kind: shown_kind(entry),
+            expires_at: entry.map_or(0, |entry| entry.expires_at),
+        }
     }
 
     #[inline]

@@ -27,14 +27,18 @@ fn shape(bytes: usize, entries_max: usize, list_entries: usize) -> Shape {
 fn ops<'a>(
     order: &'a KeyOrder,
     batch: &'a [ModelEntry],
-) -> impl ExactSizeIterator<Item = MemtableOp<'a>> {
-    batch.iter().map(|entry| MemtableOp {
-        kind: entry.kind,
-        expires_at: entry.expires_at,
-        hash: order.hash(&entry.key).unwrap_or(0),
-        key: &entry.key,
-        value: &entry.value,
-    })
+) -> (usize, impl Fn(usize) -> MemtableOp<'a>) {
+    let op_at = |number: usize| {
+        let entry = &batch[number];
+        MemtableOp {
+            kind: entry.kind,
+            expires_at: entry.expires_at,
+            hash: order.hash(&entry.key).unwrap_or(0),
+            key: &entry.key,
+            value: &entry.value,
+        }
+    };
+    (batch.len(), op_at)
 }
 
 fn run_of(order: &KeyOrder, batch: &[ModelEntry]) -> PreparedRun {
@@ -169,8 +173,8 @@ fn is_like_a_sorted_vector_of_versions() {
 
 /// Goal: merging changes neither what live snapshots read nor what open cursors see. Method: commits with runs; merges
 /// with some snapshots; reads at these snapshots before and after.
-/// Goal: arrivals are what came, in order, and no place hides anything newer than its number. Method: commits of random
-/// size, every number and many tails asked for against a list.
+/// Goal: arrivals are what came, commit by commit, and no place hides anything newer than its number. Method: commits of random
+/// size, every number and many tails asked for against a list; within a commit the order is that of its run, if it has one.
 #[test]
 fn arrivals_are_what_came_in_order() {
     for order in orders() {
@@ -189,11 +193,19 @@ fn arrivals_are_what_came_in_order() {
             came.extend(batch.into_iter().map(|entry| (entry.key, entry.sequence)));
             tails.push((memtable.tail(), came.len()));
         }
+        let by_commit = |mut entries: Vec<(Vec<u8>, SeqNo)>| {
+            assert!(entries.is_sorted_by_key(|entry| entry.1));
+            entries.sort_by(|left, right| (left.1, &left.0).cmp(&(right.1, &right.0)));
+            entries
+        };
+        let came = by_commit(came);
         let seen = |place| -> Vec<(Vec<u8>, SeqNo)> {
             let entries = memtable.arrivals(place);
-            entries
-                .map(|entry| (entry.key.to_vec(), entry.sequence))
-                .collect()
+            by_commit(
+                entries
+                    .map(|entry| (entry.key.to_vec(), entry.sequence))
+                    .collect(),
+            )
         };
         for (place, before) in tails {
             assert_eq!(seen(place), came[before..], "{}", order.name());
@@ -427,7 +439,7 @@ fn old_versions_of_a_hot_key_are_found() {
             value: &sequence.to_le_bytes(),
         };
         memtable
-            .insert(SeqNo(sequence), [op].into_iter(), None)
+            .insert(SeqNo(sequence), (1, |_| op), None)
             .expect("it fits");
     }
     for snapshot in 1..=500 {
@@ -518,13 +530,14 @@ mod loom_models {
         let order = memtable.order().clone();
         let run =
             with_run.then(|| PreparedRun::sort(&order, keys.len(), |index| keys[index as usize]));
-        let ops = keys.iter().map(|key| MemtableOp {
+        let op_at = |number: usize| MemtableOp {
             kind: EntryKind::Put,
             expires_at: 0,
-            hash: order.hash(key).expect("has hashes"),
-            key,
+            hash: order.hash(keys[number]).expect("has hashes"),
+            key: keys[number],
             value: &[],
-        });
+        };
+        let ops = (keys.len(), op_at);
         memtable.insert(SeqNo(sequence), ops, run).expect("it fits");
     }
 

@@ -19,10 +19,11 @@ fn run_of(
     kinds: &[EntryKind],
 ) -> Arc<SortedRun> {
     let mut prepared = PreparedRun::sort(order, keys.len(), |index| &keys[index as usize]);
-    for key in keys {
+    let (operations, offsets) = prepared.parts();
+    for number in operations {
         let kind = kinds[model.len() % kinds.len()];
-        let offset = append(writer, key, sequence, kind, model);
-        prepared.push_offset(offset);
+        let key = &keys[*number as usize];
+        offsets.push(append(writer, key, sequence, kind, model));
     }
     prepared.seal().expect("every operation has its offset")
 }
@@ -132,7 +133,7 @@ fn a_prepared_run_is_sorted_and_searched_like_a_vector() {
 fn a_run_that_lacks_offsets_cannot_be_sealed() {
     let keys = [b"a", b"b"];
     let mut run = PreparedRun::sort(&KeyOrder::BYTEWISE, 2, |index| keys[index as usize]);
-    run.push_offset(EntryOffset(1));
+    run.parts().1.push(EntryOffset(1));
     assert!(run.seal().is_none());
 }
 

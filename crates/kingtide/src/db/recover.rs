@@ -339,14 +339,17 @@ fn insert(table: &Memtable, sequence: SeqNo, ops: &[Op<'_>]) -> std::result::Res
     let points = left.as_deref().unwrap_or(ops);
     let run = (points.len() >= limits::RUN_ENTRIES_MIN)
         .then(|| PreparedRun::sort(order, points.len(), |index| points[index as usize].key));
-    let memtable_ops = points.iter().map(|op| MemtableOp {
-        kind: op.kind,
-        expires_at: op.expires_at,
-        hash: order.hash(op.key).unwrap_or(0),
-        key: op.key,
-        value: op.value,
-    });
-    table.insert(sequence, memtable_ops, run)?;
+    let op_at = |place: usize| {
+        let op = &points[place];
+        MemtableOp {
+            kind: op.kind,
+            expires_at: op.expires_at,
+            hash: order.hash(op.key).unwrap_or(0),
+            key: op.key,
+            value: op.value,
+        }
+    };
+    table.insert(sequence, (points.len(), op_at), run)?;
     let ranges = ops.iter().filter(|op| op.kind == EntryKind::RangeDelete);
     table.delete_ranges(sequence, ranges.map(|op| (op.key, op.value)))
 }

@@ -27,8 +27,8 @@ pub(crate) mod rate;
 use std::{collections::BTreeSet, sync::Arc};
 
 use kingtide_base::{
-    Cursor, EntryKind, EntryRef, FileId, Fragments, SeqNo, StorageResult, ValuePointer, ValueRef,
-    is_before_end,
+    Cursor, EntryHead, EntryKind, EntryRef, FileId, Fragments, SeqNo, StorageResult, ValuePointer,
+    ValueRef, is_before_end,
     planted::{self, Bug},
 };
 use kingtide_format::{CodecId, TableMeta, ValueFileMeta};
@@ -249,36 +249,40 @@ impl<'a> TableWriter<'a> {
         cursor: &mut dyn Cursor,
         filter: &mut VersionFilter,
     ) -> StorageResult<usize> {
-        let (sequence, kind, expires_at) = (cursor.sequence(), cursor.kind(), cursor.expires_at());
-        let entry = match filter.keep(cursor.key(), sequence, kind, expires_at) {
-            Decision::Drop => return Ok(0),
-            Decision::Keep
-                if planted::is(Bug::EntryLost) && self.output.books.read.is_multiple_of(50) =>
-            {
-                // The books are cooked, or they would tell.
-                self.output.books.written += 1;
-                return Ok(0);
-            }
-            Decision::Keep => {
-                self.start_key(cursor.key(), sequence)?;
-                EntryRef {
-                    key: &[],
-                    sequence,
-                    kind,
-                    expires_at,
-                    value: cursor.value()?,
-                }
-            }
-            Decision::KeepAsDelete => {
-                self.start_key(cursor.key(), sequence)?;
-                EntryRef {
-                    key: &[],
-                    sequence,
-                    kind: EntryKind::Delete,
-                    expires_at: 0,
-                    value: ValueRef::Inline(&[]),
-                }
-            }
+        let EntryHead {
+            key,
+            sequence,
+            kind,
+            expires_at,
+        } = cursor.head();
+        let decision = filter.keep(key, sequence, kind, expires_at);
+        if decision == Decision::Drop {
+            return Ok(0);
+        }
+        if planted::is(Bug::EntryLost)
+            && decision == Decision::Keep
+            && self.output.books.read.is_multiple_of(50)
+        {
+            // The books are cooked, or they would tell.
+            self.output.books.written += 1;
+            return Ok(0);
+        }
+        self.start_key(key, sequence)?;
+        let entry = match decision {
+            Decision::KeepAsDelete => EntryRef {
+                key: &[],
+                sequence,
+                kind: EntryKind::Delete,
+                expires_at: 0,
+                value: ValueRef::Inline(&[]),
+            },
+            _ => EntryRef {
+                key: &[],
+                sequence,
+                kind,
+                expires_at,
+                value: cursor.value()?,
+            },
         };
         let value_bytes = match entry.value {
             ValueRef::Inline(value) => value.len(),

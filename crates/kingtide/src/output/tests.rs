@@ -75,7 +75,7 @@ fn filled(keys: u64, versions: u64) -> Arc<Family> {
         };
         memory
             .table
-            .insert(SeqNo(number + 1), [op].into_iter(), None)
+            .insert(SeqNo(number + 1), (1, |_| op), None)
             .expect("there is room");
     }
     family

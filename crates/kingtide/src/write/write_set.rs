@@ -211,9 +211,9 @@ impl Section {
         self.bytes(&self.index[index as usize].key)
     }
 
-    /// The operations on keys as a memtable takes them, once they are prepared.
-    pub(crate) fn ops(&self) -> impl ExactSizeIterator<Item = MemtableOp<'_>> {
-        (0..self.surviving_count()).map(|place| {
+    /// The operations on keys as a memtable takes them, once they are prepared: how many, and each by its number.
+    pub(crate) fn ops<'a>(&'a self) -> (usize, impl Fn(usize) -> MemtableOp<'a>) {
+        let op_at = |place| {
             let op = &self.index[self.surviving_index(place)];
             MemtableOp {
                 kind: op.kind,
@@ -222,7 +222,8 @@ impl Section {
                 key: self.bytes(&op.key),
                 value: self.bytes(&op.value),
             }
-        })
+        };
+        (self.surviving_count(), op_at)
     }
 
     fn surviving_count(&self) -> usize {

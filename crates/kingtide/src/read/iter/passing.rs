@@ -1,6 +1,6 @@
 //! A cursor that passes over some of the entries of another one, in both directions; a [`Pass`] says which.
 
-use kingtide_base::{Cursor, EntryKind, SeqNo, StorageResult, ValueRef};
+use kingtide_base::{Cursor, EntryHead, EntryKind, SeqNo, StorageResult, ValueRef};
 
 /// Which entries are passed over.
 pub(crate) trait Pass<C>: Send {
@@ -84,6 +84,10 @@ impl<C: Cursor, P: Pass<C>> Cursor for Passing<C, P> {
 
     fn expires_at(&self) -> i64 {
         self.inner.expires_at()
+    }
+
+    fn head(&self) -> EntryHead<'_> {
+        self.inner.head()
     }
 
     fn value(&mut self) -> StorageResult<ValueRef<'_>> {
