@@ -241,8 +241,9 @@ impl ValueFiles {
         if self.is_read_cached(pointer, key, value) {
             return Ok(());
         }
-        self.buffers
-            .lend(|buffers| self.read_from_file(pointer, key, (&mut buffers.record, value)))
+        self.buffers.lend(pointer.value_bytes as usize, |buffers| {
+            self.read_from_file(pointer, key, (&mut buffers.record, value))
+        })
     }
 
     /// Reads the value into `value`, by way of `record`, whatever is in the cache.
@@ -334,12 +335,14 @@ impl ValueFiles {
         key: &[u8],
         sink: &mut dyn FnMut(&[u8]) -> StorageResult<()>,
     ) -> StorageResult<()> {
-        self.buffers.lend(|ReadBuffers { record, value }| {
-            if !self.is_read_cached(pointer, key, value) {
-                self.read_from_file(pointer, key, (record, value))?;
-            }
-            sink(value)
-        })
+        let value_bytes = pointer.value_bytes as usize;
+        self.buffers
+            .lend(value_bytes, |ReadBuffers { record, value }| {
+                if !self.is_read_cached(pointer, key, value) {
+                    self.read_from_file(pointer, key, (record, value))?;
+                }
+                sink(value)
+            })
     }
 
     /// Replaces the content of `value` by the value in `record`, which is what lies where `pointer` leads.
