@@ -11,7 +11,7 @@
 //! | [`Filter`], [`FilterBuilder`] | which keys a table may hold |
 //! | [`lz4_prefix`] | the beginning of a compressed column |
 //! | [`Lz4Dictionary`], [`lz4_with_dictionary`], [`lz4_with_dictionary_into`] | compression with bytes that writer and reader know |
-//! | [`pack_value`], [`unpack_value`] | values that are compressed while they are in memory |
+//! | [`pack`], [`unpack`], [`pack_value`], [`unpack_value`] | bytes that are compressed in the log and in memtables |
 //! | [`MemoryBudget`], [`Account`], [`Charge`] | who holds how much memory |
 //! | [`BlockCache`], [`BlockPlaces`], [`Hit`] | decoded blocks, within a hard byte limit |
 //! | [`BlockMemory`], [`BlockBytes`] | memory for them, in huge pages |
@@ -30,7 +30,7 @@ mod lz4_dictionary;
 mod lz4_prefix;
 mod memtable;
 mod merge;
-mod packed_value;
+mod packed;
 mod pages;
 mod skip_list;
 mod sorted_run;
@@ -49,7 +49,7 @@ pub use lz4_dictionary::{Lz4Dictionary, lz4_with_dictionary, lz4_with_dictionary
 pub use lz4_prefix::lz4_prefix;
 pub use memtable::{Full, Memtable, MemtableEntry, MemtableOp, PassCursor};
 pub use merge::MergeCursor;
-pub use packed_value::{pack_value, packed_value_bytes, unpack_value};
+pub use packed::{pack, pack_value, packed_raw_bytes, unpack, unpack_value};
 pub use pages::PageSize;
 pub use skip_list::SkipList;
 pub use sorted_run::{PreparedRun, RunSource, SortedRun};

@@ -33,8 +33,6 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::header::field;
 
-pub use packed::pack_payload;
-
 /// The length of a frame header in bytes.
 pub const FRAME_HEADER_BYTES: usize = 32;
 /// Frames begin at multiples of this many bytes.

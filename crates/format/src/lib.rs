@@ -23,8 +23,8 @@ pub use edit::{
 };
 pub use frame::{
     FRAME_ALIGN, FRAME_HEADER_BYTES, Frame, FrameFault, FrameHeader, FrameKind, PayloadHash,
-    decode_frame, decode_frame_header, encode_frame_header, find_frame, frame_bytes, pack_payload,
-    payload_hash, push_frame,
+    decode_frame, decode_frame_header, encode_frame_header, find_frame, frame_bytes, payload_hash,
+    push_frame,
 };
 pub use header::HeaderFault;
 pub use manifest::{MANIFEST_HEADER_BYTES, MANIFEST_VERSION, ManifestHeader};

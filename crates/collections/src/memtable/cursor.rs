@@ -8,7 +8,7 @@ use kingtide_base::{
 
 use crate::{
     arena::{ArenaEntry, EntryOffset},
-    packed_value::unpack_value,
+    packed::unpack_value,
     skip_list::SkipList,
     sorted_run::SortedRun,
 };

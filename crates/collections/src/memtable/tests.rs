@@ -171,8 +171,6 @@ fn is_like_a_sorted_vector_of_versions() {
     }
 }
 
-/// Goal: merging changes neither what live snapshots read nor what open cursors see. Method: commits with runs; merges
-/// with some snapshots; reads at these snapshots before and after.
 /// Goal: arrivals are what came, commit by commit, and no place hides anything newer than its number. Method: commits of random
 /// size, every number and many tails asked for against a list; within a commit the order is that of its run, if it has one.
 #[test]
@@ -223,6 +221,8 @@ fn arrivals_are_what_came_in_order() {
     }
 }
 
+/// Goal: merging changes neither what live snapshots read nor what open cursors see. Method: commits with runs; merges
+/// with some snapshots; reads at these snapshots before and after.
 #[test]
 fn merging_keeps_what_snapshots_see() {
     for (number, order) in orders().into_iter().enumerate() {

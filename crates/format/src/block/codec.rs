@@ -67,16 +67,6 @@ pub fn compress(codec: CodecId, raw: &[u8], target: &mut Vec<u8>) -> Result<(), 
     stored.map(|_| ()).ok_or(FAULT)
 }
 
-/// Compresses `raw` with `codec`, which compresses, into the front of `target`; the length written, or `None` when that does
-/// not fit or the codec refuses.
-#[must_use]
-pub fn compress_within(codec: CodecId, raw: &[u8], target: &mut [u8]) -> Option<usize> {
-    match raw.len() <= RAW_BYTES_MAX {
-        true => compress_into(codec, raw, target),
-        false => None,
-    }
-}
-
 /// Compresses into a slice; the length written, or `None` when the codec refuses or that is too short.
 fn compress_into(codec: CodecId, raw: &[u8], target: &mut [u8]) -> Option<usize> {
     match codec {

@@ -1,4 +1,5 @@
 use super::*;
+use kingtide_collections::pack;
 use proptest::prelude::*;
 
 const SALT: u64 = 0x5eed_5eed_5eed_5eed;
@@ -65,9 +66,9 @@ proptest! {
             payload.resize(payload.len() + count, byte);
         }
         let mut packed = vec![0; payload.len() + payload.len() / 8 + 64];
-        let bytes = pack_payload(&payload, &mut packed).expect("there is room");
+        let bytes = pack(&payload, &mut packed).expect("there is room");
         let packed = &packed[..bytes];
-        let short = pack_payload(&payload, &mut vec![0; bytes - 1]);
+        let short = pack(&payload, &mut vec![0; bytes - 1]);
         prop_assert!(short.is_none(), "too little room");
         let header = FrameHeader { is_packed: true, ..header(FrameKind::PartMiddle, packed) };
         let mut framed = Vec::new();

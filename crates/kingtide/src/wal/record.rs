@@ -8,7 +8,8 @@
 use std::ops::Range;
 
 use kingtide_base::limits;
-use kingtide_format::{FRAME_HEADER_BYTES, FrameKind, frame_bytes, pack_payload, payload_hash};
+use kingtide_collections::pack;
+use kingtide_format::{FRAME_HEADER_BYTES, FrameKind, frame_bytes, payload_hash};
 
 /// Free bytes that a record's buffer keeps in front of its payload: room for the frame header and a section header.
 pub(crate) const HEADROOM_BYTES: usize = 64;
@@ -97,7 +98,7 @@ impl RecordFrames {
             longer[..self.packed_bytes].copy_from_slice(&self.packed[..self.packed_bytes]);
             self.packed = longer;
         }
-        let bytes = pack_payload(payload, &mut self.packed[room])?;
+        let bytes = pack(payload, &mut self.packed[room])?;
         self.packed_bytes = start + bytes;
         Some(start..self.packed_bytes)
     }

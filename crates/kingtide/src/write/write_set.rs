@@ -11,9 +11,7 @@ use std::{cell::RefCell, cmp::Ordering, collections::HashMap, ops::Range, sync::
 use kingtide_base::{
     EntryKind, Fragments, Lsn, SegmentId, SeqNo, StorageResult, ValuePointer, is_before_end, limits,
 };
-use kingtide_collections::{
-    MemtableOp, PreparedRun, entry_bytes, packed_value_bytes, unpack_value,
-};
+use kingtide_collections::{MemtableOp, PreparedRun, entry_bytes, packed_raw_bytes, unpack_value};
 use kingtide_format::{Op, write_op, write_prepared_commit, write_section_header};
 
 use super::{packing::ValuePacking, prepared::Prepared};
@@ -420,9 +418,7 @@ impl Section {
             sizes.value_bytes += match op.kind {
                 EntryKind::PutSpilled => ValuePointer::decode(self.bytes(&op.value))
                     .map_or(0, |pointer| u64::from(pointer.value_bytes)),
-                EntryKind::PutPacked => {
-                    packed_value_bytes(self.bytes(&op.value)).unwrap_or(0) as u64
-                }
+                EntryKind::PutPacked => packed_raw_bytes(self.bytes(&op.value)).unwrap_or(0) as u64,
                 _ => op.value.len() as u64,
             };
         }

@@ -1,71 +1,89 @@
-//! Packed values: long ones, compressed when they are put, so that the transaction, the log and the memtable copy and hold less,
-//! and flushes are fewer. Whoever reads one unpacks it; a flush does so once, and tables never hold one.
+//! Packed bytes: what the log and memtables hold compressed, long payloads of frames and long values.
 //!
 //! | size | field |
 //! |---|---|
-//! | 4 | length of the value in bytes |
-//! | rest | the value as an LZ4 block |
+//! | 4 | length of the raw bytes |
+//! | rest | the raw bytes as an LZ4 block |
+//!
+//! Values are packed when they are put, so that the transaction, the log and the memtable copy and hold less, and flushes are
+//! fewer. Whoever reads one unpacks it; a flush does so once, and tables never hold one.
 
 use kingtide_base::{StorageError, StorageResult, limits::VALUE_BYTES_MAX};
 
-/// As for packed frames of the log: speed counts, and the tables compress better.
+/// Speed counts; the tables compress better.
 const ACCELERATION: i32 = 8;
 /// No LZ4 token yields more than 255 bytes per input byte.
 const EXPANSION_MAX: usize = 255;
 const LENGTH_BYTES: usize = 4;
 
+/// Packs `raw`, of less than 2^31 bytes, into the front of `target`; how many bytes it takes there, or `None` when it does not
+/// fit.
+#[must_use]
+pub fn pack(raw: &[u8], target: &mut [u8]) -> Option<usize> {
+    let length = u32::try_from(raw.len()).ok()?;
+    let (head, rest) = target.split_first_chunk_mut()?;
+    *head = length.to_le_bytes();
+    let mode = lz4::block::CompressionMode::FAST(ACCELERATION);
+    let stored = lz4::block::compress_to_buffer(raw, Some(mode), false, rest).ok()?;
+    Some(LENGTH_BYTES + stored)
+}
+
+/// Unpacks `packed` into `target`, whose content is replaced; `None`, and `target` means nothing then, when it does not unpack
+/// to the length that it says, or that is more than `raw_bytes_max` or than it can be, or there is no memory for so much.
+#[must_use]
+pub fn unpack<'t>(
+    packed: &[u8],
+    raw_bytes_max: usize,
+    target: &'t mut Vec<u8>,
+) -> Option<&'t [u8]> {
+    let length = packed_raw_bytes(packed)?;
+    let stored = packed.get(LENGTH_BYTES..)?;
+    if length > raw_bytes_max || length > stored.len().saturating_mul(EXPANSION_MAX) {
+        return None;
+    }
+    // Only what grows is zeroed: a buffer used again for about the same length costs nothing.
+    let longer = length.saturating_sub(target.len());
+    target.try_reserve_exact(longer).ok()?;
+    target.resize(length, 0);
+    let length_i32 = i32::try_from(length).ok()?;
+    let written = lz4::block::decompress_to_buffer(stored, Some(length_i32), target).ok()?;
+    (written == length).then_some(target)
+}
+
+/// The length of the raw bytes that `packed` holds, as that claims; `None` when it is too short to say.
+#[must_use]
+pub fn packed_raw_bytes(packed: &[u8]) -> Option<usize> {
+    let length = packed.first_chunk::<LENGTH_BYTES>()?;
+    Some(u32::from_le_bytes(*length) as usize)
+}
+
 /// Packs `value` into `scratch`, whose content is replaced; `None` where that does not save an eighth.
 ///
 /// ```
-/// # use kingtide_collections::{pack_value, packed_value_bytes, unpack_value};
+/// # use kingtide_collections::{pack_value, packed_raw_bytes, unpack_value};
 /// let value = b"tide and tide again, ".repeat(100);
 /// let (mut scratch, mut unpacked) = (Vec::new(), Vec::new());
 /// let packed = pack_value(&value, &mut scratch).expect("it repeats itself");
-/// assert_eq!(packed_value_bytes(packed), Some(value.len()));
+/// assert_eq!(packed_raw_bytes(packed), Some(value.len()));
 /// assert_eq!(unpack_value(packed, &mut unpacked).expect("it is whole"), value);
 /// ```
 #[must_use]
 pub fn pack_value<'s>(value: &[u8], scratch: &'s mut Vec<u8>) -> Option<&'s [u8]> {
-    let length = u32::try_from(value.len()).ok()?;
     let bytes_max = value.len() - value.len() / 8;
     if scratch.len() < bytes_max {
         scratch.resize(bytes_max, 0);
     }
-    let (head, rest) = scratch[..bytes_max].split_first_chunk_mut()?;
-    *head = length.to_le_bytes();
-    let mode = lz4::block::CompressionMode::FAST(ACCELERATION);
-    let stored = lz4::block::compress_to_buffer(value, Some(mode), false, rest).ok()?;
-    scratch.get(..LENGTH_BYTES + stored)
-}
-
-/// The length of the value that `packed` holds, as that claims; `None` when it is too short to say.
-#[must_use]
-pub fn packed_value_bytes(packed: &[u8]) -> Option<usize> {
-    let length = packed.first_chunk::<LENGTH_BYTES>()?;
-    Some(u32::from_le_bytes(*length) as usize)
+    let bytes = pack(value, &mut scratch[..bytes_max])?;
+    scratch.get(..bytes)
 }
 
 /// The value that `packed` holds, in `target`, whose content is replaced.
 ///
 /// # Errors
-/// `Corruption` when it does not unpack to the length that it says, or says an impossible one; `Io` when there is no memory.
+/// `Corruption`, where [`unpack`] answers nothing.
 pub fn unpack_value<'t>(packed: &[u8], target: &'t mut Vec<u8>) -> StorageResult<&'t [u8]> {
-    let malformed = || StorageError::malformed("memory", 0, "a packed value that does not unpack");
-    let length = packed_value_bytes(packed).ok_or_else(malformed)?;
-    let stored = packed.get(LENGTH_BYTES..).unwrap_or_default();
-    if length > VALUE_BYTES_MAX || length > stored.len().saturating_mul(EXPANSION_MAX) {
-        return Err(malformed());
-    }
-    if length > target.len()
-        && let Err(error) = target.try_reserve_exact(length - target.len())
-    {
-        return Err(StorageError::io("memory", "reserve", error.into()));
-    }
-    target.resize(length, 0);
-    match lz4::block::decompress_to_buffer(stored, Some(length as i32), target) {
-        Ok(written) if written == length => Ok(target),
-        _ => Err(malformed()),
-    }
+    unpack(packed, VALUE_BYTES_MAX, target)
+        .ok_or_else(|| StorageError::malformed("memory", 0, "a packed value that does not unpack"))
 }
 
 #[cfg(test)]
@@ -93,7 +111,7 @@ mod tests {
                     continue;
                 };
                 assert!(kinds < 256 && packed.len() <= length - length / 8);
-                assert_eq!(packed_value_bytes(packed), Some(length));
+                assert_eq!(packed_raw_bytes(packed), Some(length));
                 assert_eq!(unpack_value(packed, &mut unpacked).expect("whole"), value);
             }
         }
@@ -128,7 +146,7 @@ mod tests {
             let mut forged = packed.clone();
             forged[at] ^= 0x55;
             if let Ok(found) = unpack_value(&forged, &mut unpacked) {
-                assert_eq!(Some(found.len()), packed_value_bytes(&forged));
+                assert_eq!(Some(found.len()), packed_raw_bytes(&forged));
             }
         }
         assert!(unpacked.capacity() <= packed.len() * EXPANSION_MAX);
