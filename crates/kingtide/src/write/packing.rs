@@ -8,8 +8,8 @@ use crate::{family::Family, options::Compression};
 
 /// Shorter values are not packed: the codec would spend more on its table than on them. Simulations come by packed ones with less.
 const VALUE_BYTES_MIN: usize = if cfg!(simulated) { 64 } else { 2 << 10 };
-/// Nor are longer ones: whoever reads one has the whole of it in memory.
-const VALUE_BYTES_MAX: usize = 1 << 20;
+/// Nor are longer ones: each is a large part of a flush as it is, and a flush would only compress it a second time.
+const VALUE_BYTES_MAX: usize = 256 << 10;
 /// As much of the scratch memory is kept for the next transaction.
 const SCRATCH_BYTES_MAX: usize = 64 << 10;
 
