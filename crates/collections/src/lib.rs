@@ -47,9 +47,11 @@ pub use filter::{Filter, FilterBuilder, FilterFault};
 pub use hash_index::{HashIndex, Probe, prefetch_bytes};
 pub use lz4_dictionary::{Lz4Dictionary, lz4_with_dictionary, lz4_with_dictionary_into};
 pub use lz4_prefix::lz4_prefix;
-pub use memtable::{Full, Memtable, MemtableEntry, MemtableOp, PassCursor};
+pub use memtable::{
+    Full, Memtable, MemtableEntry, MemtableOp, PassCursor, shown_kind, shown_value,
+};
 pub use merge::MergeCursor;
-pub use packed::{pack, pack_value, packed_raw_bytes, unpack, unpack_value};
+pub use packed::{pack, pack_value, packed_raw_bytes, unpack, unpack_value, unpacked_value};
 pub use pages::PageSize;
 pub use skip_list::SkipList;
 pub use sorted_run::{PreparedRun, RunSource, SortedRun};

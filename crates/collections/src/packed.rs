@@ -86,26 +86,30 @@ pub fn unpack_value<'t>(packed: &[u8], target: &'t mut Vec<u8>) -> StorageResult
         .ok_or_else(|| StorageError::malformed("memory", 0, "a packed value that does not unpack"))
 }
 
+/// As [`unpack_value`], in memory of its own.
+///
+/// # Errors
+/// As [`unpack_value`].
+pub fn unpacked_value(packed: &[u8]) -> StorageResult<Vec<u8>> {
+    let mut value = Vec::new();
+    unpack_value(packed, &mut value)?;
+    Ok(value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Random;
 
     /// Goal: what is packed is shorter by an eighth and unpacks to what it was, in scratch memory of any content; what does not
     /// compress is not packed. Method: values of all lengths up to 300 and some longer, of few different bytes and of many.
     #[test]
     fn values_unpack_to_what_they_were() {
         let (mut scratch, mut unpacked) = (vec![7; 1000], vec![9; 1000]);
-        let mut state = 1_u64;
+        let mut random = Random::new(1);
         for length in (0..300).chain([4096, 65_536, 1 << 20]) {
             for kinds in [1, 3, 256] {
-                let value: Vec<u8> = (0..length)
-                    .map(|_| {
-                        state = state
-                            .wrapping_mul(6_364_136_223_846_793_005)
-                            .wrapping_add(1);
-                        ((state >> 40) % kinds) as u8
-                    })
-                    .collect();
+                let value: Vec<u8> = (0..length).map(|_| random.below(kinds) as u8).collect();
                 let Some(packed) = pack_value(&value, &mut scratch) else {
                     assert!(kinds == 256 || length < 300, "{length} bytes of {kinds}");
                     continue;

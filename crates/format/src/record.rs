@@ -9,8 +9,8 @@
 //!
 //! A transaction appends each operation once, in this form, to a buffer per family; the same bytes go into the log and
 //! serve the memtable, which remembers only where key and value lie ([`OpSpan`]). Kinds with a value are put, spilled put
-//! (its value is a pointer to a value file), packed put (its value is compressed), merge operand and range delete (its value is the end of the range; both are
-//! reserved).
+//! (its value is a pointer to a value file), packed put (its value is compressed), merge operand and range delete (its value is
+//! the end of the range; both are reserved).
 //!
 //! Readers are total: lengths are checked against the limits and against what is left, and a section's count of
 //! operations is bounded by its length, so that a caller may reserve by it.

@@ -8,8 +8,9 @@ use kingtide_base::{ByteReader, DatabaseId, Lsn, SegmentId, Truncated};
 use crate::FRAME_ALIGN;
 use crate::header::{BODY_BYTES, HEADER_BYTES, HeaderFault, decode_header, encode_header};
 
-/// The newest version of the log format that this build reads, and the one it writes. Before version 5 no put is packed, before version 4 no frame;
-/// those before version 3 do not say of which database they are, and version 1 has no spilled puts.
+/// The newest version of the log format that this build reads, and the one it writes. Before version 5 no put is packed,
+/// before version 4 no frame; those before version 3 do not say of which database they are, and version 1 has no spilled
+/// puts.
 pub const SEGMENT_VERSION: u32 = 5;
 /// The first version that says of which database a segment is.
 const SEGMENT_VERSION_DATABASE: u32 = 3;

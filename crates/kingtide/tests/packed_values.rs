@@ -28,18 +28,22 @@ fn open(env: &MemoryEnv) -> Db {
     Db::open(DATABASE, options(env)).unwrap()
 }
 
-fn family(db: &Db, compression: Compression) -> ColumnFamily {
-    let options = FamilyOptions {
+fn settings() -> FamilyOptions {
+    FamilyOptions {
         sync: SyncMode::Full,
         disk_free_bytes_min: 0,
-        compression,
         ..FamilyOptions::default()
-    };
-    db.create_family("f", options).unwrap()
+    }
 }
 
 fn key(number: usize) -> Vec<u8> {
     format!("key{number:04}").into_bytes()
+}
+
+/// Bytes that do not compress.
+fn noise(seed: usize, bytes: usize) -> Vec<u8> {
+    let mut random = Random::new(seed as u64);
+    (0..bytes).map(|_| random.below(256) as u8).collect()
 }
 
 /// Every third compresses well, every third to a half, every third not at all; lengths around the bound of what is packed, and
@@ -48,8 +52,8 @@ fn value(number: usize) -> Vec<u8> {
     let bytes = 1900 + number * 37 % 6000;
     let mut value = match number % 3 {
         0 => format!("{number} high and low, ").into_bytes(),
-        1 => Random::new(number as u64).bytes(bytes / 2),
-        _ => Random::new(number as u64).bytes(bytes),
+        1 => noise(number, bytes / 2),
+        _ => noise(number, bytes),
     };
     if number.is_multiple_of(3) {
         value = value.repeat(bytes / value.len());
@@ -58,12 +62,17 @@ fn value(number: usize) -> Vec<u8> {
     value
 }
 
-fn put_all(transaction: &mut Transaction, family: &ColumnFamily) {
+/// A database, a family with `settings`, and a transaction that has put every value into it.
+fn filled(env: &MemoryEnv, settings: FamilyOptions) -> (Db, ColumnFamily, Transaction) {
+    let db = open(env);
+    let family = db.create_family("f", settings).unwrap();
+    let mut transaction = db.begin().unwrap();
     for number in 0..KEYS {
         transaction
-            .put(family, &key(number), &value(number))
+            .put(&family, &key(number), &value(number))
             .unwrap();
     }
+    (db, family, transaction)
 }
 
 fn assert_all(get: impl Fn(&[u8]) -> Option<Vec<u8>>, walked: &[(Vec<u8>, Vec<u8>)]) {
@@ -110,10 +119,7 @@ fn memtable_bytes(db: &Db, family: &ColumnFamily) -> usize {
 #[test]
 fn packed_values_are_whole_to_every_reader() {
     let env = MemoryEnv::new(1);
-    let db = open(&env);
-    let f = family(&db, Compression::Lz4);
-    let mut transaction = db.begin().unwrap();
-    put_all(&mut transaction, &f);
+    let (db, f, mut transaction) = filled(&env, settings());
     let own = |key: &[u8]| transaction.get(&f, key).unwrap().map(Vec::from);
     assert_all(
         own,
@@ -148,16 +154,12 @@ fn packed_values_are_whole_to_every_reader() {
 fn values_are_packed_where_tables_would_compress_them_apart() {
     let raw: usize = (0..KEYS).map(|number| value(number).len()).sum();
     for (compression, value_threshold_bytes) in [(Compression::None, 512), (Compression::Lz4, 0)] {
-        let db = open(&MemoryEnv::new(1));
-        let options = FamilyOptions {
+        let settings = FamilyOptions {
             compression,
             value_threshold_bytes,
-            disk_free_bytes_min: 0,
-            ..FamilyOptions::default()
+            ..settings()
         };
-        let f = db.create_family("f", options).unwrap();
-        let mut transaction = db.begin().unwrap();
-        put_all(&mut transaction, &f);
+        let (db, f, mut transaction) = filled(&MemoryEnv::new(1), settings);
         transaction.commit().unwrap();
         let held = memtable_bytes(&db, &f);
         assert!(held >= raw, "{held} bytes for {raw}");
@@ -169,7 +171,7 @@ fn values_are_packed_where_tables_would_compress_them_apart() {
 #[test]
 fn hooks_are_told_whole_values() {
     let db = open(&MemoryEnv::new(1));
-    let f = family(&db, Compression::Lz4);
+    let f = db.create_family("f", settings()).unwrap();
     let told = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&told);
     let hook = move |event: &kingtide::CommitEvent<'_>| {
@@ -196,14 +198,12 @@ fn hooks_are_told_whole_values() {
     assert_eq!(*told.lock().unwrap(), expected);
 }
 
-/// Goal: a transaction that waits keeps its packed values through a power cut, a repair and its commit, and a savepoint takes them back.
+/// Goal: a transaction that waits keeps its packed values through a power cut, a repair and its commit, and a savepoint takes
+/// them back.
 #[test]
 fn packed_values_wait_and_are_taken_back() {
     let env = MemoryEnv::new(1);
-    let db = open(&env);
-    let f = family(&db, Compression::Lz4);
-    let mut transaction = db.begin().unwrap();
-    put_all(&mut transaction, &f);
+    let (db, f, mut transaction) = filled(&env, settings());
     transaction.savepoint("before").unwrap();
     transaction.put(&f, &key(0), &value(3)).unwrap();
     transaction.rollback_to("before").unwrap();

@@ -22,7 +22,7 @@ const BUFFER_BYTES_MAX: usize = LONG_VALUE_BYTES + (4 << 10);
 const SHORT_BYTES_MAX: usize = 16 << 10;
 
 thread_local! {
-    static SHORT: Cell<ReadBuffers> = const { Cell::new(ReadBuffers::new()) };
+    static SHORT: Cell<ReadBuffers> = Cell::default();
 }
 
 /// The memory for one read.
@@ -35,13 +35,6 @@ pub(crate) struct ReadBuffers {
 }
 
 impl ReadBuffers {
-    const fn new() -> Self {
-        Self {
-            record: Vec::new(),
-            value: Vec::new(),
-        }
-    }
-
     /// Gives up what is longer than `bytes_max`.
     fn trim(&mut self, bytes_max: usize) {
         for buffer in [&mut self.record, &mut self.value] {

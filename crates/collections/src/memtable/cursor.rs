@@ -204,7 +204,8 @@ impl<W: Walk> Cursor for SourceCursor<W> {
     }
 
     fn kind(&self) -> EntryKind {
-        shown_kind(self.entry())
+        self.entry()
+            .map_or(EntryKind::Delete, |entry| shown_kind(entry.kind))
     }
 
     fn expires_at(&self) -> i64 {
@@ -212,35 +213,40 @@ impl<W: Walk> Cursor for SourceCursor<W> {
     }
 
     fn value(&mut self) -> StorageResult<ValueRef<'_>> {
-        shown_value(self.memtable.arena.entry(self.offset), &mut self.unpacked)
+        let entry = self.memtable.arena.entry(self.offset);
+        let stored = entry.map_or((EntryKind::Delete, &[][..]), |entry| {
+            (entry.kind, entry.value)
+        });
+        shown_value(stored, &mut self.unpacked)
     }
 }
 
-/// The kind of an entry to whoever walks: what was put with its value elsewhere is a put whose value is separated.
+/// The kind, to whoever walks, of what a memtable or a transaction has as `kind`: a put is a put, wherever and however its value
+/// is stored.
 #[inline]
-pub(super) fn shown_kind(entry: Option<ArenaEntry<'_>>) -> EntryKind {
-    match entry.map_or(EntryKind::Delete, |entry| entry.kind) {
+#[must_use]
+pub fn shown_kind(kind: EntryKind) -> EntryKind {
+    match kind {
         EntryKind::PutSpilled | EntryKind::PutPacked => EntryKind::Put,
         kind => kind,
     }
 }
 
-/// The value of an entry to whoever walks; one that is packed is unpacked into `unpacked`.
+/// The value, to whoever walks, of what a memtable or a transaction has as `kind` and `value`; one that is packed is unpacked
+/// into `unpacked`.
+///
+/// # Errors
+/// `Corruption` when `value` is not what the kind asks for.
 #[inline]
-pub(super) fn shown_value<'a>(
-    entry: Option<ArenaEntry<'a>>,
+pub fn shown_value<'a>(
+    (kind, value): (EntryKind, &'a [u8]),
     unpacked: &'a mut Vec<u8>,
 ) -> StorageResult<ValueRef<'a>> {
-    let Some(entry) = entry else {
-        return Ok(ValueRef::Inline(&[]));
-    };
-    match entry.kind {
-        EntryKind::PutSpilled => {
-            let pointer = ValuePointer::decode(entry.value)
-                .ok_or_else(|| StorageError::malformed("memtable", 0, "malformed value pointer"))?;
-            Ok(ValueRef::Separated(pointer))
-        }
-        EntryKind::PutPacked => unpack_value(entry.value, unpacked).map(ValueRef::Inline),
-        _ => Ok(ValueRef::Inline(entry.value)),
+    match kind {
+        EntryKind::PutSpilled => ValuePointer::decode(value)
+            .map(ValueRef::Separated)
+            .ok_or_else(|| StorageError::malformed("memory", 0, "malformed value pointer")),
+        EntryKind::PutPacked => unpack_value(value, unpacked).map(ValueRef::Inline),
+        _ => Ok(ValueRef::Inline(value)),
     }
 }

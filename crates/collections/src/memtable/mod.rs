@@ -53,6 +53,7 @@ use crate::{
     skip_list::SkipList,
 };
 
+pub use cursor::{shown_kind, shown_value};
 pub use pass::PassCursor;
 
 use arrivals::Marks;

@@ -296,12 +296,12 @@ impl Cursor for PassCursor {
 
     #[inline]
     fn kind(&self) -> EntryKind {
-        shown_kind(self.entry())
+        self.head().kind
     }
 
     #[inline]
     fn expires_at(&self) -> i64 {
-        self.entry().map_or(0, |entry| entry.expires_at)
+        self.head().expires_at
     }
 
     #[inline]
@@ -310,7 +310,7 @@ impl Cursor for PassCursor {
         EntryHead {
             key: entry.map_or(&[], |entry| entry.key),
             sequence: entry.map_or(SeqNo::ZERO, |entry| entry.sequence),
-            kind: shown_kind(entry),
+            kind: entry.map_or(EntryKind::Delete, |entry| shown_kind(entry.kind)),
             expires_at: entry.map_or(0, |entry| entry.expires_at),
         }
     }
@@ -318,6 +318,9 @@ impl Cursor for PassCursor {
     #[inline]
     fn value(&mut self) -> StorageResult<ValueRef<'_>> {
         let entry = self.memtable.arena.entry(self.offset());
-        shown_value(entry, &mut self.unpacked)
+        let stored = entry.map_or((EntryKind::Delete, &[][..]), |entry| {
+            (entry.kind, entry.value)
+        });
+        shown_value(stored, &mut self.unpacked)
     }
 }

@@ -8,7 +8,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use kingtide_base::{
     EntryKind, FamilyId, FileId, SeqNo, StorageError, StorageResult, ValuePointer, limits,
 };
-use kingtide_collections::{Full, Memtable, MemtableOp, PreparedRun, entry_bytes, unpack_value};
+use kingtide_collections::{
+    Full, Memtable, MemtableOp, PreparedRun, entry_bytes, unpack_value, unpacked_value,
+};
 use kingtide_format::{Op, RecordReader, ValueFileMeta};
 use kingtide_table::vlog_name;
 
@@ -21,10 +23,7 @@ use crate::{
     flush::write_memtable,
     memtable::{Memory, MemtableSource, surviving},
     output::{Output, discard_output},
-    read::{
-        Value,
-        get::{check_logged_kind, pointer_in_memory, unpacked},
-    },
+    read::get::{check_logged_kind, pointer_in_memory},
     wal::Replay,
 };
 
@@ -307,7 +306,7 @@ impl<'a> Recovery<'a> {
                 // How the family identifies its keys is not known.
                 Some(pointer.and_then(|pointer| Ok(self.files.values.read_of_any_key(&pointer)?)))
             }
-            EntryKind::PutPacked => Some(unpacked(op.value).map(Value::into_vec)),
+            EntryKind::PutPacked => Some(unpacked_value(op.value).map_err(Error::from)),
             _ => None,
         };
         ops.iter().filter_map(load).collect()

@@ -268,21 +268,16 @@ impl<'a> TableWriter<'a> {
             return Ok(0);
         }
         self.start_key(key, sequence)?;
-        let entry = match decision {
-            Decision::KeepAsDelete => EntryRef {
-                key: &[],
-                sequence,
-                kind: EntryKind::Delete,
-                expires_at: 0,
-                value: ValueRef::Inline(&[]),
-            },
-            _ => EntryRef {
-                key: &[],
-                sequence,
-                kind,
-                expires_at,
-                value: cursor.value()?,
-            },
+        let (kind, expires_at, value) = match decision {
+            Decision::KeepAsDelete => (EntryKind::Delete, 0, ValueRef::Inline(&[])),
+            _ => (kind, expires_at, cursor.value()?),
+        };
+        let entry = EntryRef {
+            key: &[],
+            sequence,
+            kind,
+            expires_at,
+            value,
         };
         let value_bytes = match entry.value {
             ValueRef::Inline(value) => value.len(),

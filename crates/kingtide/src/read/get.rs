@@ -11,7 +11,7 @@ use kingtide_base::{
     EntryKind, KeyOrder, SeqNo, StorageError, ValuePointer,
     planted::{self, Bug},
 };
-use kingtide_collections::{EntryOffset, Memtable, MemtableEntry, unpack_value};
+use kingtide_collections::{EntryOffset, Memtable, MemtableEntry, unpacked_value};
 use kingtide_table::{BlockValue, OpenTables, Table, TableValue, has_no_more_files};
 
 use super::{
@@ -69,7 +69,8 @@ impl Found {
         Ok(match self {
             Self::Memory(memtable, offset) => Value::pinned(memtable, offset.0 as usize),
             Self::Packed(memtable, offset) => {
-                unpacked(ValueOwner::bytes(&*memtable, offset.0 as usize))?
+                let packed = ValueOwner::bytes(&*memtable, offset.0 as usize);
+                Value::owned(unpacked_value(packed)?)
             }
             Self::Block(block) => Value::in_block(block),
             Self::Separated(pointer) => Value::owned(files.read_value(&pointer, key, order)?),
@@ -226,16 +227,6 @@ fn found_in_memory(memtable: &Arc<Memtable>, entry: &MemtableEntry<'_>) -> Resul
             Ok(Found::Memory(Arc::clone(memtable), entry.offset))
         }
     }
-}
-
-/// The value that is packed in `packed`.
-///
-/// # Errors
-/// Corruption.
-pub(crate) fn unpacked(packed: &[u8]) -> Result<Value> {
-    let mut value = Vec::new();
-    unpack_value(packed, &mut value)?;
-    Ok(Value::owned(value))
 }
 
 /// The pointer that is the value of a spilled put.

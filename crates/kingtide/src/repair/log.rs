@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use kingtide_base::{EntryKind, FamilyId, Lsn, SeqNo};
-use kingtide_collections::unpack_value;
+use kingtide_collections::unpacked_value;
 use kingtide_format::{
     Control, FRAME_ALIGN, Frame, FrameKind, HeaderFault, Op, RecordReader, SEGMENT_FRAMES_OFFSET,
     SEGMENT_VERSION, SegmentHeader, decode_frame, split_control,
@@ -401,11 +401,7 @@ impl Walk<'_> {
 fn operations_of(sequence: SeqNo, sections: &[u8]) -> Option<Vec<(FamilyId, LogEntry)>> {
     let entry = |op: Op<'_>| {
         let (kind, value) = match op.kind {
-            EntryKind::PutPacked => {
-                let mut value = Vec::new();
-                unpack_value(op.value, &mut value).ok()?;
-                (EntryKind::Put, value)
-            }
+            EntryKind::PutPacked => (EntryKind::Put, unpacked_value(op.value).ok()?),
             kind => (kind, op.value.to_vec()),
         };
         Some(LogEntry {

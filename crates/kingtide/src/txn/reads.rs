@@ -6,18 +6,14 @@ use kingtide_base::{
     EntryKind,
     planted::{self, Bug},
 };
+use kingtide_collections::unpacked_value;
 
 use super::{Transaction, acquire, find_at, get_at, iter_at, view::iter_bounds, writes::check_key};
 use crate::{
     error::Result,
     family::{ColumnFamily, Family},
     options::IterOptions,
-    read::{
-        Iter, Value,
-        get::{pointer_in_memory, unpacked},
-        iter::mvcc::is_expired,
-        tracker::Tracked,
-    },
+    read::{Iter, Value, get::pointer_in_memory, iter::mvcc::is_expired, tracker::Tracked},
     snapshot::SnapshotGuard,
     write::OwnWrite,
 };
@@ -217,7 +213,7 @@ impl Transaction {
                 let order = &family.family.order;
                 Value::owned(self.engine.files.read_value(&pointer, key, order)?)
             }
-            EntryKind::PutPacked => unpacked(value)?,
+            EntryKind::PutPacked => Value::owned(unpacked_value(value)?),
             _ => Value::owned(value.to_vec()),
         }))
     }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use kingtide_base::{EntryKind, StorageError, ValuePointer, limits};
-use kingtide_collections::Account;
+use kingtide_collections::{Account, unpacked_value};
 use kingtide_format::Op;
 use kingtide_table::SpilledValueWriter;
 
@@ -24,7 +24,7 @@ use crate::{
     error::{Error, Result},
     family::{ColumnFamily, Family},
     output::codec_of,
-    read::get::{Found, pointer_in_memory, unpacked},
+    read::get::{Found, pointer_in_memory},
     snapshot::SnapshotGuard,
 };
 
@@ -199,7 +199,7 @@ impl Transaction {
                     let pointer = pointer_in_memory(value)?;
                     stream(&self.engine, &family.family, key, &pointer, sink)?
                 }
-                EntryKind::PutPacked => write_piece(sink, &unpacked(value)?)?,
+                EntryKind::PutPacked => write_piece(sink, &unpacked_value(value)?)?,
                 _ => write_piece(sink, value)?,
             };
             return Ok(Some(written));

@@ -16,8 +16,6 @@ const SCRATCH_BYTES_MAX: usize = 64 << 10;
 /// Packs the values of one transaction, one at a time. Recycled with it.
 #[derive(Debug, Default)]
 pub(super) struct ValuePacking {
-    /// Bytes of packed values.
-    bytes: u64,
     scratch: Vec<u8>,
 }
 
@@ -39,18 +37,11 @@ impl ValuePacking {
         if options.compression == Compression::None || !is_separated {
             return None;
         }
-        let value = pack_value(op.value, &mut self.scratch)?;
-        self.bytes += value.len() as u64;
         Some(Op {
             kind: EntryKind::PutPacked,
-            value,
+            value: pack_value(op.value, &mut self.scratch)?,
             ..*op
         })
-    }
-
-    /// Bytes of the values that it packed for this transaction, of those too that were taken back.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
     }
 
     /// Bytes of memory that it takes.
@@ -58,9 +49,8 @@ impl ValuePacking {
         self.scratch.capacity()
     }
 
-    /// For the next transaction; gives back memory beyond what is kept.
+    /// Gives back memory beyond what is kept for the next transaction.
     pub(super) fn clear(&mut self) {
-        self.bytes = 0;
         self.scratch.truncate(SCRATCH_BYTES_MAX);
         self.scratch.shrink_to(SCRATCH_BYTES_MAX);
     }

@@ -11,7 +11,9 @@ use std::{cell::RefCell, cmp::Ordering, collections::HashMap, ops::Range, sync::
 use kingtide_base::{
     EntryKind, Fragments, Lsn, SegmentId, SeqNo, StorageResult, ValuePointer, is_before_end, limits,
 };
-use kingtide_collections::{MemtableOp, PreparedRun, entry_bytes, packed_raw_bytes, unpack_value};
+use kingtide_collections::{
+    MemtableOp, PreparedRun, entry_bytes, packed_raw_bytes, unpacked_value,
+};
 use kingtide_format::{Op, write_op, write_prepared_commit, write_section_header};
 
 use super::{packing::ValuePacking, prepared::Prepared};
@@ -158,11 +160,7 @@ impl Section {
                     let key = self.family.order.identity(self.bytes(&op.key));
                     value.read(&key)
                 }),
-                EntryKind::PutPacked => {
-                    let mut value = Vec::new();
-                    let outcome = unpack_value(self.bytes(&op.value), &mut value).map(|_| ());
-                    Some(outcome.map(|()| value))
-                }
+                EntryKind::PutPacked => Some(unpacked_value(self.bytes(&op.value))),
                 _ => None,
             };
             if let Some(value) = value {
@@ -732,10 +730,10 @@ impl WriteSet {
         }
         let bytes: u64 = self.sections().map(|section| section.sizes.log_bytes).sum();
         let is_long = bytes >= PACKED_BYTES_MIN as u64;
-        let packed = self.sections().map(|section| section.packing.bytes());
         // Of packed values little more is to be saved.
-        let is_packed = packed.sum::<u64>() >= bytes - bytes / 8;
-        let packs = packs && is_long && !is_packed && self.sections().any(Section::compresses);
+        let is_packed = || self.packed_bytes() >= bytes - bytes / 8;
+        let compresses = || self.sections().any(Section::compresses);
+        let packs = packs && is_long && compresses() && !is_packed();
         let (record, start) = if self.used == 1 && self.control.is_empty() {
             let section = &mut self.sections[0];
             let start = HEADROOM_BYTES - section.header.len();
@@ -757,6 +755,13 @@ impl WriteSet {
             false => self.frames.prepare(record, start..record.len()),
         }
         self.count_log_bytes();
+    }
+
+    /// Bytes of the values that are packed.
+    fn packed_bytes(&self) -> u64 {
+        let ops = self.sections().flat_map(|section| &section.index);
+        let packed = ops.filter(|op| op.kind == EntryKind::PutPacked);
+        packed.map(|op| op.value.len() as u64).sum()
     }
 
     /// Counts what the record takes in the log with its sections: with each its share, the rest with the first one.

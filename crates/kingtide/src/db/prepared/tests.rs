@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kingtide_env::{CrashImage, MemoryEnv};
+use kingtide_testkit::Random;
 
 use crate::{ColumnFamily, Db, FamilyOptions, Options, SyncMode};
 
@@ -27,20 +28,11 @@ fn family(db: &Db) -> ColumnFamily {
 
 fn prepare(db: &Db, family: &ColumnFamily, xid: &[u8], bytes: usize) {
     let mut transaction = db.begin().expect("open");
-    transaction.put(family, xid, &noise(bytes)).expect("short");
+    // Of bytes that do not compress.
+    let mut random = Random::new(bytes as u64);
+    let value: Vec<u8> = (0..bytes).map(|_| random.below(256) as u8).collect();
+    transaction.put(family, xid, &value).expect("short");
     transaction.prepare(xid).expect("a healthy disk");
-}
-
-/// Bytes that do not compress.
-fn noise(bytes: usize) -> Vec<u8> {
-    let mut state = bytes as u64;
-    let next = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (state >> 56) as u8
-    };
-    std::iter::repeat_with(next).take(bytes).collect()
 }
 
 fn retained(db: &Db) -> u64 {

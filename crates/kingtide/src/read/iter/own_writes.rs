@@ -8,11 +8,9 @@
 use std::{cmp::Ordering, ops::Range, sync::Arc};
 
 use kingtide_base::{
-    Cursor, EntryKind, Fragments, KeyOrder, RangeTombstone, SeqNo, StorageError, StorageResult,
-    ValuePointer, ValueRef,
+    Cursor, EntryKind, Fragments, KeyOrder, RangeTombstone, SeqNo, StorageResult, ValueRef,
 };
-
-use kingtide_collections::unpack_value;
+use kingtide_collections::{shown_kind, shown_value};
 
 use crate::spill::Spilled;
 
@@ -180,11 +178,9 @@ impl Cursor for OwnWrites {
     }
 
     fn kind(&self) -> EntryKind {
-        // What was put with its value elsewhere is, to whoever walks, a put whose value is separated.
-        match self.writes.get(self.index).map(|write| write.kind) {
-            Some(EntryKind::PutSpilled | EntryKind::PutPacked) => EntryKind::Put,
-            kind => kind.unwrap_or(EntryKind::Delete),
-        }
+        self.writes
+            .get(self.index)
+            .map_or(EntryKind::Delete, |write| shown_kind(write.kind))
     }
 
     fn expires_at(&self) -> i64 {
@@ -198,15 +194,6 @@ impl Cursor for OwnWrites {
             return Ok(ValueRef::Inline(&[]));
         };
         let value = self.buffer.get(write.value.clone()).unwrap_or_default();
-        match write.kind {
-            EntryKind::PutSpilled => {
-                let malformed =
-                    || StorageError::malformed("transaction", 0, "malformed value pointer");
-                let pointer = ValuePointer::decode(value).ok_or_else(malformed)?;
-                Ok(ValueRef::Separated(pointer))
-            }
-            EntryKind::PutPacked => unpack_value(value, &mut self.unpacked).map(ValueRef::Inline),
-            _ => Ok(ValueRef::Inline(value)),
-        }
+        shown_value((write.kind, value), &mut self.unpacked)
     }
 }
