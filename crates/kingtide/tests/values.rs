@@ -315,6 +315,31 @@ fn readers_keep_the_values_that_they_see() {
     db.close().expect("closes");
 }
 
+/// Goal: what no copy would free is not copied. Method: many files of one short record each, in which nothing is dead, under
+/// the strictest bound: header and footer make up nearly half of them.
+#[test]
+fn files_of_one_short_record_are_left_alone() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let db = open(directory.path());
+    let strict = FamilyOptions {
+        write_buffer_bytes: 4096,
+        value_threshold_bytes: 1,
+        value_live_ratio_min: 0.9,
+        ..settings()
+    };
+    let family = db.create_family("f", strict).expect("a new name");
+    for number in 0..60 {
+        db.put(&family, &key(number), &[7; 70]).expect("a put");
+        db.flush(&family).expect("a flush");
+        assert_eq!(values_of(&db, &family).copied_bytes, 0);
+    }
+    // They lie scattered, and are put in order once.
+    db.wait_idle().expect("background work goes well");
+    let values = values_of(&db, &family);
+    assert!(values.copied_bytes <= values.live_bytes, "{values:?}");
+    db.close().expect("closes");
+}
+
 /// Goal: collection can be switched off and on. Method: half of all values die; with 0 nothing is copied, with the default
 /// the files are emptied as soon as the setting changes.
 #[test]

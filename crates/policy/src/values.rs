@@ -36,7 +36,8 @@ const FLUSHES_MAX: u64 = 4;
 pub struct ValueFileShape {
     /// Names the file.
     pub file: FileId,
-    /// Its length in bytes.
+    /// Bytes of all its records. What every file takes besides them is not counted: no copy would free it, so a file with one
+    /// short record would be copied again and again.
     pub bytes: u64,
     /// Bytes of records in it that tables point to; those of several families count for each.
     pub listed_bytes: u64,

@@ -18,5 +18,5 @@ mod witness;
 
 pub(crate) use append::Manifest;
 pub(crate) use replay::{is_present, read};
-pub(crate) use state::{FamilyState, ManifestState};
+pub(crate) use state::{FamilyState, ManifestState, ValueFileState};
 pub(crate) use witness::witnessed_database;

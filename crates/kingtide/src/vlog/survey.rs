@@ -6,7 +6,10 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use kingtide_base::FileId;
-use kingtide_format::TableMeta;
+use kingtide_format::{
+    TableMeta,
+    vlog::{VLOG_FOOTER_BYTES, VLOG_HEADER_BYTES},
+};
 use kingtide_policy::{
     NewerDeletes, ValueBounds, ValueFileShape, ValueShape, ValueTable, hidden_bytes_max,
 };
@@ -14,6 +17,7 @@ use kingtide_policy::{
 use crate::{
     engine::Engine,
     family::{Family, SuperVersion},
+    manifest::ValueFileState,
     version::Version,
 };
 
@@ -22,6 +26,8 @@ const TABLE_BYTES_PER_HIDDEN: u64 = 8;
 /// Less garbage than this, or than a part of a write buffer, is not worth a pass.
 const GARBAGE_BYTES_MIN: u64 = 64 << 10;
 const WRITE_BUFFER_PART: u64 = 4;
+/// What every value file takes besides its records.
+const FRAME_BYTES: u64 = (VLOG_HEADER_BYTES + VLOG_FOOTER_BYTES) as u64;
 
 /// The value files of one family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +48,7 @@ pub(super) fn shape_of(engine: &Engine, family: &Family) -> ValueShape {
         return ValueShape::default();
     }
     ValueShape {
-        files,
+        files: files.iter().map(file_shape).collect(),
         table_bytes: version.tables().map(|(_, table)| table.file_bytes).sum(),
         hidden_bytes: hidden_bytes_max(&runs_of(&version), NewerDeletes::default(), &family.order),
         emptying: family.emptied().as_ref().clone(),
@@ -60,21 +66,24 @@ pub(super) fn bounds_of(family: &Family) -> ValueBounds {
     }
 }
 
-fn files_of(engine: &Engine, version: &Version) -> Vec<ValueFileShape> {
+fn file_shape(state: &ValueFileState) -> ValueFileShape {
+    ValueFileShape {
+        file: state.meta.file,
+        bytes: state.meta.file_bytes.saturating_sub(FRAME_BYTES),
+        listed_bytes: state.live_bytes,
+    }
+}
+
+fn files_of(engine: &Engine, version: &Version) -> Vec<ValueFileState> {
     let used: BTreeSet<FileId> = uses(version).map(|(file, _)| file).collect();
     if used.is_empty() {
         return Vec::new();
     }
     let manifest = engine.manifest.lock();
     let known = manifest.state().value_files();
-    let shape = |file: &FileId| {
-        known.get(file).map(|state| ValueFileShape {
-            file: *file,
-            bytes: state.meta.file_bytes,
-            listed_bytes: state.live_bytes,
-        })
-    };
-    used.iter().filter_map(shape).collect()
+    used.iter()
+        .filter_map(|file| known.get(file).copied())
+        .collect()
 }
 
 /// The files that the tables of `version` point to, with the bytes of the records.
@@ -144,7 +153,7 @@ pub(crate) fn of_family(engine: &Engine, family: &Family) -> ValueTotals {
     let files = files_of(engine, &version);
     ValueTotals {
         files: files.len(),
-        bytes: files.iter().map(|file| file.bytes).sum(),
+        bytes: files.iter().map(|file| file.meta.file_bytes).sum(),
         listed_bytes: uses(&version).map(|(_, bytes)| bytes).sum(),
     }
 }
