@@ -4,8 +4,8 @@
 //! lies in another table, and the next merge that meets both drops the older one. Nobody knows how many these are, but
 //! not more than [`hidden_bytes_max`]. What is listed and not hidden is live for certain.
 //!
-//! The promise is about the sum: what is live is at least the share `live_ratio_min` of the bytes of all value
-//! files, both counted with the tables that point to them. So a pass over the tables is always in proportion to
+//! The promise is about the sum: what is live is at least the share `live_ratio_min` of the bytes of the records of all
+//! value files, both counted with the tables that point to them. So a pass over the tables is always in proportion to
 //! what it frees. Work begins a fifth of the way before that bound, so that what tables, a pass that is running and
 //! its copies take has room, and goes on until a little more is gained, so that each pass is worth reading the
 //! tables. Files with the smallest listed share go first: they cost the least and give the most (the greedy choice

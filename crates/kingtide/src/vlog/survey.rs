@@ -27,7 +27,7 @@ const TABLE_BYTES_PER_HIDDEN: u64 = 8;
 const GARBAGE_BYTES_MIN: u64 = 64 << 10;
 const WRITE_BUFFER_PART: u64 = 4;
 /// What every value file takes besides its records.
-const FRAME_BYTES: u64 = (VLOG_HEADER_BYTES + VLOG_FOOTER_BYTES) as u64;
+const FILE_OVERHEAD_BYTES: u64 = (VLOG_HEADER_BYTES + VLOG_FOOTER_BYTES) as u64;
 
 /// The value files of one family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub(super) fn bounds_of(family: &Family) -> ValueBounds {
 fn file_shape(state: &ValueFileState) -> ValueFileShape {
     ValueFileShape {
         file: state.meta.file,
-        bytes: state.meta.file_bytes.saturating_sub(FRAME_BYTES),
+        bytes: state.meta.file_bytes.saturating_sub(FILE_OVERHEAD_BYTES),
         listed_bytes: state.live_bytes,
     }
 }
