@@ -5,7 +5,7 @@ use std::{
     io,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -82,4 +82,31 @@ pub fn thread_label() -> Arc<ThreadLabel> {
         });
     }
     LABEL.with(Arc::clone)
+}
+
+/// A number that tells the calling thread from most others, for what is kept in several places so that threads do not meet:
+/// of threads that are started after each other, numbers follow each other. In a simulation it is the thread's number there.
+///
+/// ```
+/// use kingtide_env::thread_slot;
+///
+/// assert_eq!(thread_slot(), thread_slot());
+/// let other = std::thread::spawn(thread_slot).join().expect("no panic");
+/// assert_ne!(thread_slot(), other);
+/// ```
+#[must_use]
+#[inline]
+pub fn thread_slot() -> usize {
+    #[cfg(simulated)]
+    if let Some(number) = crate::baton::current_number() {
+        return number;
+    }
+    // A static of the real world, as above.
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        // Relaxed: only that numbers differ matters.
+        static SLOT: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    // A thread that ends has no variables any more; what it still does is rare.
+    SLOT.try_with(|slot| *slot).unwrap_or_default()
 }

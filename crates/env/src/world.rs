@@ -9,7 +9,7 @@ use std::{
 };
 
 /// How many windows a file keeps, the newest ones: see [`File::prepare_window`].
-pub const WINDOWS_KEPT: usize = 3;
+pub const WINDOWS_KEPT: usize = 5;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

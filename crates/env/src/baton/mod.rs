@@ -218,6 +218,13 @@ fn current() -> Option<Member> {
         .flatten()
 }
 
+/// The number of the calling thread in its simulation, if it is in one.
+pub(crate) fn current_number() -> Option<usize> {
+    let number =
+        |current: &RefCell<Option<Member>>| current.borrow().as_ref().map(|member| member.number);
+    CURRENT.try_with(number).ok().flatten()
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

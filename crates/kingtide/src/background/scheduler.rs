@@ -32,15 +32,13 @@ use crate::{
     family::Family,
     flush::flush_oldest,
     output::{crew::Urgency, parts::Parts},
-    write::Attention,
+    write::{Attention, RUNS_KEPT},
 };
 
 /// The pause before failed work is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 /// How often that pause doubles, for merges that fail again and again: each try may write much.
 const PAUSE_DOUBLINGS_MAX: u32 = 4;
-/// Runs that a memtable keeps without being merged in the background.
-const RUNS_KEPT: usize = 8;
 
 /// A kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -372,13 +370,6 @@ impl Background {
     pub(crate) fn schedule_merge(&self, engine: &Engine, family: &Arc<Family>) {
         if !self.are_merges_stopped() && wants_merge(engine, family) {
             self.schedule(Task::Merge, family);
-        }
-    }
-
-    /// Asks for a merge of memtable runs when iterators would have to look at many.
-    pub(crate) fn note_runs(&self, family: &Arc<Family>) {
-        if family.load().active.table.run_count() > RUNS_KEPT {
-            self.schedule(Task::MergeRuns, family);
         }
     }
 

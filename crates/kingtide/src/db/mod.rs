@@ -56,11 +56,11 @@ use crate::{
     background::{Background, LargestFirst, Task},
     engine::Engine,
     error::{ErrorKind, Result},
-    family::{ColumnFamily, Family},
+    family::ColumnFamily,
     options::{FamilyOptions, IterOptions, Options, TransactionOptions},
     read::{Iter, Value},
     stats::{FamilyStats, Stats},
-    txn::{NoteRuns, Transaction, acquire, find_at, get_at, get_to_at, iter_at},
+    txn::{Transaction, acquire, find_at, get_at, get_to_at, iter_at},
 };
 
 /// An open database. Clones are further handles to the same one; all of them are used freely from any thread.
@@ -88,7 +88,6 @@ pub struct Db {
 struct Shared {
     engine: Arc<Engine>,
     background: Arc<Background>,
-    note_runs: Arc<NoteRuns>,
     path: PathBuf,
 }
 
@@ -119,13 +118,9 @@ impl Db {
         let path = path.as_ref().to_path_buf();
         let engine = open::open(&path, options)?;
         let background = Background::new();
-        let noted = Arc::clone(&background);
-        let note_runs: Arc<NoteRuns> =
-            Arc::new(move |family: &Arc<Family>| noted.note_runs(family));
         let shared = Shared {
             engine,
             background,
-            note_runs,
             path,
         };
         shared.tell_opened();
@@ -401,7 +396,7 @@ impl Db {
         self.engine().check_open()?;
         let snapshot = acquire(self.engine());
         let iter = iter_at(self.engine(), &family.family, &options, &snapshot, None)?;
-        self.shared.background.note_runs(&family.family);
+        self.engine().pipeline.note_walk(&family.family);
         Ok(iter)
     }
 
@@ -420,12 +415,7 @@ impl Db {
     pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
         self.engine().check_open()?;
         let engine = Arc::clone(self.engine());
-        Ok(Transaction::begin(
-            engine,
-            Arc::clone(&self.shared.note_runs),
-            options,
-            None,
-        ))
+        Ok(Transaction::begin(engine, options, None))
     }
 
     /// A view of what is committed now, to be read at later. It pins what it sees until it is dropped.

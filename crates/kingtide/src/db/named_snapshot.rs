@@ -90,7 +90,6 @@ impl Db {
         }
         Ok(Transaction::begin(
             Arc::clone(self.engine()),
-            Arc::clone(&self.shared.note_runs),
             options,
             Some(snapshot.guard().clone()),
         ))

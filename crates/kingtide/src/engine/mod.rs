@@ -4,6 +4,7 @@
 mod doubt;
 mod extent;
 mod install;
+mod kept;
 pub(crate) mod place;
 mod shrink;
 mod spill;
@@ -38,10 +39,9 @@ use crate::{
     write::{CommitLog, OrderState, Pipeline, WriteSet},
 };
 
+use self::kept::Kept;
 pub(crate) use watch::Watch;
 
-/// Write sets that are kept for reuse.
-const WRITE_SETS_KEPT: usize = 64;
 /// Kept buffers of less than this are not counted: that would cost a small transaction more than the memory is worth.
 const COUNTED_BYTES_MIN: usize = 32 << 10;
 /// Microseconds in a second.
@@ -83,9 +83,9 @@ pub(crate) struct Engine {
     clock: AtomicU64,
     lock: Mutex<Option<Box<dyn FileLock>>>,
     /// Write sets of ended transactions, kept for their buffers.
-    write_sets: Mutex<Vec<WriteSet>>,
+    write_sets: Kept<WriteSet>,
     /// The same for what transactions read.
-    read_sets: Mutex<Vec<Arc<SharedReads>>>,
+    read_sets: Kept<Arc<SharedReads>>,
     /// The threads that flushes and merges may be helped by; none before they are started.
     pub(crate) crew: std::sync::OnceLock<Arc<dyn Crew>>,
     /// How fast merges may write.
@@ -133,8 +133,8 @@ impl Engine {
             is_closed: AtomicBool::new(false),
             clock: AtomicU64::new(0),
             lock: Mutex::new(parts.lock),
-            write_sets: Mutex::new(Vec::with_capacity(WRITE_SETS_KEPT)),
-            read_sets: Mutex::new(Vec::new()),
+            write_sets: Kept::default(),
+            read_sets: Kept::default(),
             transaction_bytes: AtomicUsize::new(0),
         }
     }
@@ -247,7 +247,7 @@ impl Engine {
 
     /// An empty write set, with the buffers of an earlier transaction if there was one.
     pub(crate) fn take_write_set(&self) -> WriteSet {
-        let writes = self.write_sets.lock().pop().unwrap_or_default();
+        let writes = self.write_sets.take().unwrap_or_default();
         let bytes = counted_bytes(&writes);
         self.files.budget.subtract(Account::Kept, bytes);
         writes
@@ -260,24 +260,24 @@ impl Engine {
         if bytes > self.pipeline.memory.plan.recycled_bytes_max {
             return;
         }
-        let mut kept = self.write_sets.lock();
-        if kept.len() < WRITE_SETS_KEPT {
-            kept.push(writes);
-            self.files.budget.add(Account::Kept, bytes);
+        // Before somebody can take it out again.
+        self.files.budget.add(Account::Kept, bytes);
+        if self.write_sets.keep(writes).is_err() {
+            self.files.budget.subtract(Account::Kept, bytes);
         }
     }
 
     /// An empty set of reads, with the buffers of an earlier one if there was one.
     pub(crate) fn take_reads(&self) -> Arc<SharedReads> {
-        self.read_sets.lock().pop().unwrap_or_default()
+        self.read_sets.take().unwrap_or_default()
     }
 
     /// Keeps the buffers of a set of reads for a later transaction, unless an iterator still holds it.
     pub(crate) fn recycle_reads(&self, reads: Arc<SharedReads>) {
         reads.end();
-        let mut kept = self.read_sets.lock();
-        if kept.len() < WRITE_SETS_KEPT && Arc::strong_count(&reads) == 1 {
-            kept.push(reads);
+        if Arc::strong_count(&reads) == 1 {
+            // Where enough are kept, it is dropped.
+            let _ = self.read_sets.keep(reads);
         }
     }
 
@@ -327,11 +327,12 @@ impl Engine {
 
     /// Gives back the memory of empty memtables: an idle database holds what it caches, and no more.
     pub(crate) fn release_memory(&self) {
-        let kept = std::mem::take(&mut *self.write_sets.lock());
-        let bytes = kept.iter().map(counted_bytes).sum();
-        self.files.budget.subtract(Account::Kept, bytes);
-        drop(kept);
-        self.read_sets.lock().clear();
+        for writes in self.write_sets.take_all() {
+            self.files
+                .budget
+                .subtract(Account::Kept, counted_bytes(&writes));
+        }
+        drop(self.read_sets.take_all());
         self.pipeline.memtables.release();
         for family in self.families.all() {
             let active = Arc::clone(&family.load().active);

@@ -4,7 +4,7 @@ use std::{cell::Cell, sync::Arc};
 
 use kingtide_collections::Account;
 
-use super::{NoteRuns, State, Transaction, abort::Pins, acquire};
+use super::{State, Transaction, abort::Pins, acquire};
 use crate::{
     engine::Engine,
     error::{Error, ErrorKind, Result},
@@ -67,14 +67,12 @@ impl Holding {
 impl Transaction {
     pub(crate) fn begin(
         engine: Arc<Engine>,
-        note_runs: Arc<NoteRuns>,
         options: TransactionOptions,
         snapshot: Option<SnapshotGuard>,
     ) -> Self {
         let writes = engine.take_write_set();
         let mut transaction = Self {
             engine,
-            note_runs,
             options,
             pins: Pins::default(),
             writes,

@@ -38,12 +38,8 @@ pub(crate) use writes::{check_key, check_value};
 
 use self::{abort::Pins, begin::Holding, savepoint::Savepoint};
 use crate::{
-    engine::Engine, family::Family, options::TransactionOptions, read::tracker::SharedReads,
-    write::WriteSet,
+    engine::Engine, options::TransactionOptions, read::tracker::SharedReads, write::WriteSet,
 };
-
-/// Called by reads that opened an iterator, so that memtables with many runs are tidied in the background.
-pub(crate) type NoteRuns = dyn Fn(&Arc<Family>) + Send + Sync;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -82,7 +78,6 @@ enum State {
 /// ```
 pub struct Transaction {
     engine: Arc<Engine>,
-    note_runs: Arc<NoteRuns>,
     options: TransactionOptions,
     pins: Pins,
     writes: WriteSet,

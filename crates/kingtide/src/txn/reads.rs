@@ -166,7 +166,7 @@ impl Transaction {
             let bounds = iter_bounds(&family.family, &options)?;
             iter.track_with(reads.track(&family.family, bounds, tracked)?);
         }
-        (self.note_runs)(&family.family);
+        self.engine.pipeline.note_walk(&family.family);
         Ok(iter)
     }
 

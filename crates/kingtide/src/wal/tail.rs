@@ -29,7 +29,7 @@ const SEGMENTS_RESERVED: usize = 1024;
 pub(crate) const WINDOW_BYTES: u64 = 1 << 20;
 /// How much of the log lies in windows ahead of the tail, at least, when the keeper has done its work: as much as writers fill
 /// while it waits for a processor.
-const WINDOWS_AHEAD_BYTES: u64 = 2 * WINDOW_BYTES;
+const WINDOWS_AHEAD_BYTES: u64 = 4 * WINDOW_BYTES;
 
 // A window is not given up for one ahead while the tail is in it.
 const _: () = assert!(WINDOWS_AHEAD_BYTES / WINDOW_BYTES < WINDOWS_KEPT as u64);

@@ -46,7 +46,7 @@ pub(crate) use lock_table::{LockTable, RecordPlace};
 pub(crate) use order::OrderState;
 pub(crate) use pace::FlushEarly;
 pub(crate) use pipeline::{
-    Attention, CommitLog, Durability, Pipeline, PipelineParts, reopen_required,
+    Attention, CommitLog, Durability, Pipeline, PipelineParts, RUNS_KEPT, reopen_required,
 };
 pub(crate) use prepared::{FamilyOf, Prepared, PreparedNames};
 pub(crate) use validate::Validation;

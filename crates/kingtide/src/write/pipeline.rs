@@ -42,6 +42,8 @@ use crate::{
     wal::{Tail, UnsyncedSegments},
 };
 
+/// Runs that a memtable keeps without being merged in the background once somebody walks through it.
+pub(crate) const RUNS_KEPT: usize = 8;
 /// Runs in a memtable from which on a background merge of them is asked for while only writing goes on.
 const RUNS_MAX: usize = 256;
 /// Small commits between two looks at the number of runs.
@@ -55,6 +57,8 @@ pub(crate) struct CommitLog {
     /// The largest durable mark that a frame in the log carries.
     pub(super) marked: Lsn,
     pub(super) next_slot: u64,
+    /// Commits so far.
+    commits: u64,
     /// Set by close: nothing is committed from then on.
     pub(super) is_closed: bool,
     /// Set while the gate in front of the ordered step is closed.
@@ -69,6 +73,7 @@ impl CommitLog {
             locks,
             marked,
             next_slot,
+            commits: 0,
             is_closed: false,
             is_gated: false,
         }
@@ -160,7 +165,6 @@ pub(crate) struct Pipeline {
     /// Set once any commit asked for durability: blanks are then made durable too.
     pub(super) wants_durability: AtomicBool,
     syncs: AtomicU64,
-    commits: AtomicU64,
     attention: std::sync::OnceLock<Arc<dyn Attention>>,
     pub(super) early: std::sync::OnceLock<Arc<dyn FlushEarly>>,
     pub(super) events: std::sync::OnceLock<Arc<Events>>,
@@ -210,7 +214,6 @@ impl Pipeline {
             blank_maker: Mutex::new(()),
             wants_durability: AtomicBool::new(false),
             syncs: AtomicU64::new(0),
-            commits: AtomicU64::new(0),
             attention: std::sync::OnceLock::new(),
             early: std::sync::OnceLock::new(),
             events: std::sync::OnceLock::new(),
@@ -363,6 +366,7 @@ impl Pipeline {
             Err(error) => return Err(self.append_failed(state, &error.to_string())),
         };
         state.log.marked = durable;
+        state.log.commits += 1;
         let Ok(unarranged) = apply(writes, sequence, segment, (start, end)) else {
             return Err(self.append_failed(state, "a memtable refused what it had room for"));
         };
@@ -396,8 +400,6 @@ impl Pipeline {
     }
 
     fn note_commit(&self, writes: &WriteSet, sequence: SeqNo, durability: Durability, nudge: bool) {
-        // Relaxed: a statistic.
-        self.commits.fetch_add(1, Ordering::Relaxed);
         if let Durability::Within(interval) = durability {
             self.keeper.sync_within(interval, self.env.as_ref());
         } else if nudge || self.keeper.is_idle() {
@@ -413,12 +415,20 @@ impl Pipeline {
             if !may_add_run {
                 continue;
             }
-            let current = section.family.load();
-            if current.active.table.run_count() >= RUNS_MAX
-                && let Some(attention) = self.attention.get()
-            {
-                attention.many_runs(&section.family);
-            }
+            self.note_runs(&section.family, RUNS_MAX);
+        }
+    }
+
+    /// Somebody walks through the memtable of `family`: its runs are merged in the background, if they are many for that.
+    pub(crate) fn note_walk(&self, family: &Arc<Family>) {
+        self.note_runs(family, RUNS_KEPT + 1);
+    }
+
+    fn note_runs(&self, family: &Arc<Family>, many: usize) {
+        if family.load().active.table.run_count() >= many
+            && let Some(attention) = self.attention.get()
+        {
+            attention.many_runs(family);
         }
     }
 
@@ -565,11 +575,9 @@ impl Pipeline {
 
     /// Syncs, and commits, so far.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        // Relaxed: statistics.
-        (
-            self.syncs.load(Ordering::Relaxed),
-            self.commits.load(Ordering::Relaxed),
-        )
+        // Relaxed: a statistic.
+        let syncs = self.syncs.load(Ordering::Relaxed);
+        (syncs, self.order.lock().log.commits)
     }
 }
 

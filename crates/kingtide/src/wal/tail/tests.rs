@@ -252,11 +252,12 @@ fn a_full_segment_is_told_once() {
 }
 
 /// Goal: windows lie ahead of the tail, one after the other, as far as they shall, up to the end of the segment. Method: a
-/// segment of eight windows; the tail comes to the places where the next one is due, and just before.
+/// segment of twelve windows; the tail comes to the places where the next one is due, and just before.
 #[test]
 fn windows_go_ahead_of_the_tail() {
     let (_env, mut log) = Log::in_memory();
-    log.add_blank(8 << 20);
+    let segment = 12 * WINDOW_BYTES;
+    log.add_blank(segment);
     let blank = log.tail.blanks.pop_front().expect("it was added");
     log.tail.restart(blank).expect("a healthy disk");
     let claim = |log: &mut Log| log.tail.claim_window().map(|(_, start)| start);
@@ -266,26 +267,27 @@ fn windows_go_ahead_of_the_tail() {
     log.append(frame_of(64));
     assert!(log.tail.wants_attention());
     // The tail is at 1024 + 65536, in the page that begins at 65536.
-    for window in 0..3 {
+    let ahead = WINDOWS_AHEAD_BYTES / WINDOW_BYTES + 1;
+    for window in 0..ahead {
         let start = 65_536 + window * WINDOW_BYTES;
         assert_eq!(claim(&mut log), Some(start));
     }
     assert_eq!(claim(&mut log), None, "they were claimed");
-    let due = 65_536 + 3 * WINDOW_BYTES - WINDOWS_AHEAD_BYTES;
+    let due = 65_536 + ahead * WINDOW_BYTES - WINDOWS_AHEAD_BYTES;
     log.append(frame_of(due - log.tail.offset - 64));
     assert_eq!(claim(&mut log), None, "enough is left");
     log.append(frame_of(64));
-    assert_eq!(claim(&mut log), Some(65_536 + 3 * WINDOW_BYTES));
+    assert_eq!(claim(&mut log), Some(65_536 + ahead * WINDOW_BYTES));
     assert_eq!(claim(&mut log), None);
 
-    let skipped = 65_536 + 5 * WINDOW_BYTES;
+    let skipped = 65_536 + 9 * WINDOW_BYTES;
     log.append(frame_of(skipped - log.tail.offset));
     assert_eq!(claim(&mut log), Some(skipped), "not behind the tail");
     assert_eq!(claim(&mut log), Some(skipped + WINDOW_BYTES));
     assert_eq!(claim(&mut log), Some(skipped + 2 * WINDOW_BYTES));
     assert_eq!(claim(&mut log), None, "the segment ends there");
 
-    log.append(frame_of((8 << 20) - log.tail.offset - 64));
+    log.append(frame_of(segment - log.tail.offset - 64));
     log.append(frame_of(4096));
     let behind = log.tail.offset & !4095;
     assert_eq!(claim(&mut log), Some(behind), "another segment begins");
