@@ -70,7 +70,8 @@ pub struct OperationReport {
     pub operations: u64,
     /// Calls they were made with.
     pub calls: u64,
-    /// Time inside these calls, averaged over threads: keys, values and checks are made outside of it.
+    /// Time inside these calls, averaged over threads: keys, values and checks are made outside of it. At a limited rate,
+    /// the time of the whole step.
     pub call_seconds: f64,
     /// Latencies.
     pub latency: LatencyNanos,
@@ -79,7 +80,7 @@ pub struct OperationReport {
 }
 
 impl OperationReport {
-    /// Operations per second of the time inside calls.
+    /// Operations per second of [`OperationReport::call_seconds`].
     #[must_use]
     pub fn operations_per_second(&self) -> f64 {
         if self.operations == 0 {

@@ -18,6 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{BenchError, Result, summary::median};
 
+/// A part of a second that is shorter than this tells no rate.
+const WHOLE_SECONDS_MIN: f64 = 0.5;
+
 /// How a row came about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -202,8 +205,8 @@ columns! {
     /// What was measured: `PUT`, `GET`, `DELETE`, `SEEK`, `RANGE`, `ITER`, `RMW`, `TXN`, `INSERT`; `ALL` for all operations of
     /// a mixed workload together.
     operation: String,
-    /// Operations per second: of the time inside calls, averaged over threads. A batch of 10 is 10 operations, a range
-    /// is one, an iteration over everything is as many as it visits.
+    /// Operations per second: of the time inside calls, averaged over threads; at a limited rate, of the time of the step. A
+    /// batch of 10 is 10 operations, a range is one, an iteration over everything is as many as it visits.
     ops_per_sec: f64,
     /// That time, in seconds.
     duration_sec: f64,
@@ -321,7 +324,7 @@ impl Row {
     }
 
     /// The spans of the time line, in seconds since the step began, in which fewer than a tenth of the usual number of
-    /// operations ended: the median over seconds.
+    /// operations ended: the median over seconds. What is left of the last second is not judged, unless it is half a second.
     #[must_use]
     pub fn stalls(&self) -> Vec<(f64, f64)> {
         let begins = std::iter::once(0.0).chain(self.timeline.iter().map(|point| point.second));
@@ -332,9 +335,12 @@ impl Row {
                 (from, point.second, point.ops as f64 / seconds)
             })
             .collect();
+        let is_whole = |(from, to, _): &(f64, f64, f64)| to - from >= WHOLE_SECONDS_MIN;
+        let whole = spans.iter().rposition(is_whole).map_or(0, |last| last + 1);
+        let spans = &spans[..whole];
         let usual = median(spans.iter().map(|(_, _, rate)| *rate).collect());
         let mut stalls: Vec<(f64, f64)> = Vec::new();
-        for (from, to, rate) in spans {
+        for &(from, to, rate) in spans {
             if rate >= usual / 10.0 {
                 continue;
             }
@@ -533,7 +539,7 @@ mod tests {
                 point(7.0, 110),
                 point(8.0, 100),
                 point(9.0, 100),
-                point(9.1, 10),
+                point(9.1, 1),
             ],
             ..row()
         };

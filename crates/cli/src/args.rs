@@ -405,7 +405,7 @@ pub(crate) struct ExportArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(args_conflicts_with_subcommands = true, allow_negative_numbers = true)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     pub(crate) action: Option<BenchAction>,
@@ -424,7 +424,7 @@ pub(crate) struct BenchArgs {
     /// Only tests whose names contain this
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
-    /// Multiply keys and operations of a suite
+    /// Multiply keys and operations
     #[arg(long, default_value_t = 1.0)]
     pub(crate) scale: f64,
     /// Repetitions; engines take turns
@@ -545,10 +545,10 @@ pub(crate) struct BenchOptions {
     /// Share of reads of `mixed`, 0 to 1 [default: 0.5]
     #[arg(long)]
     pub(crate) read_share: Option<f64>,
-    /// Seconds that each workload runs, in place of a number of operations
+    /// Seconds that each workload runs, in place of a number of operations; 0 for none [default: 0]
     #[arg(long)]
     pub(crate) seconds: Option<f64>,
-    /// Operations that are begun in a second, at most
+    /// Operations that are begun in a second, at most; 0 for no limit [default: 0]
     #[arg(long)]
     pub(crate) rate: Option<f64>,
     /// Report each second too (JSON lines)

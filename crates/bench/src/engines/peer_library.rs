@@ -5,7 +5,9 @@
 )]
 
 use std::{
-    env, fs,
+    env,
+    error::Error,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -84,7 +86,7 @@ pub(super) fn load<A>(
                 let file = fs::canonicalize(candidate).unwrap_or_else(|_| candidate.clone());
                 return Ok((api, file));
             }
-            Err(source) => refused.push(format!("{}: {source}", candidate.display())),
+            Err(source) => refused.push(refusal(candidate, &source)),
         }
     }
     let looked = if refused.is_empty() {
@@ -93,9 +95,22 @@ pub(super) fn load<A>(
         refused.join("; ")
     };
     Err(BenchError::Missing(format!(
-        "{} could not be loaded: {looked}. Install it, or name the library in {}",
+        "{} could not be loaded: {looked}. Install what is missing, or name the library in {}",
         peer.name, peer.variable
     )))
+}
+
+/// Why the library at `path` cannot be used: what the dynamic linker says, which names the file that it is about.
+fn refusal(path: &Path, source: &libloading::Error) -> String {
+    let told = source
+        .source()
+        .map_or_else(|| source.to_string(), ToString::to_string);
+    let path = path.display().to_string();
+    if told.contains(&path) {
+        told
+    } else {
+        format!("{path}: {told}")
+    }
 }
 
 fn load_file<A>(
@@ -181,5 +196,37 @@ mod tests {
             .to_string();
         assert!(message.contains("/nowhere/libnothing.so"), "{message}");
         assert!(message.contains("KINGTIDE_NOTHING"), "{message}");
+    }
+
+    /// Goal: the linker's reason is told: what is wrong with a file, and which function a library lacks.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_reason_of_a_refusal_is_told() {
+        let peer = PeerLibrary {
+            name: "Nothing",
+            variable: "KINGTIDE_NOTHING",
+            stem: "libnothing",
+        };
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        fs::write(file.path(), "no library").expect("it can be written");
+        let refused = load(&peer, Some(file.path()), |_| Ok(())).expect_err("no library");
+        let message = refused.to_string();
+        assert!(!message.contains("dlopen failed"), "{message}");
+        assert!(
+            message.contains("file too short") || message.contains("ELF"),
+            "{message}"
+        );
+
+        type Lacking = unsafe extern "C" fn();
+        let lacking = |library: &Library| {
+            // SAFETY: nothing is called, and there is no such function.
+            unsafe { library.get::<Lacking>(b"kingtide_has_no_such_function\0") }.map(|_| ())
+        };
+        let refused = load(&peer, Some(Path::new("libc.so.6")), lacking).expect_err("lacks it");
+        let message = refused.to_string();
+        assert!(
+            message.contains("kingtide_has_no_such_function"),
+            "{message}"
+        );
     }
 }

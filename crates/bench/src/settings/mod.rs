@@ -53,7 +53,7 @@ pub struct Settings {
     pub bloom_bits: f64,
     /// Block indexes, for engines that can do without.
     pub block_index: bool,
-    /// Threads for flushes and merges together. At least 2.
+    /// Threads for flushes and merges together. 2 to 1024.
     pub background_jobs: usize,
     /// Determines every key order and value.
     pub seed: u64,
@@ -66,6 +66,9 @@ impl Settings {
     pub const VALUE_BYTES_MAX: usize = 1 << 30;
     /// The longest key a run may ask for, in bytes.
     pub const KEY_BYTES_MAX: usize = 1 << 16;
+    /// The most bytes of keys and values that the batches of all threads of a step may take up together: they are made in
+    /// memory before they are written.
+    pub const BATCH_BYTES_MAX: u64 = 16 << 30;
     /// The most threads.
     pub const THREADS_MAX: usize = 1024;
     /// The most column families.
@@ -134,6 +137,13 @@ impl Settings {
             .unwrap_or(1)
     }
 
+    /// Bytes of the batches of the step that has the largest ones, if all values were as long as they may get.
+    fn batch_bytes_max(&self) -> u64 {
+        let entry_bytes = self.key_bytes.saturating_add(self.value_sizes.max()) as u64;
+        let entries = self.steps.iter().map(Step::entries_in_batches);
+        entries.max().unwrap_or(0).saturating_mul(entry_bytes)
+    }
+
     pub(crate) fn key_maker(&self) -> KeyMaker {
         KeyMaker::new(self.key_form(), self.key_prefix_bytes, self.key_bytes)
     }
@@ -156,8 +166,16 @@ impl Settings {
         let keys_max = self.key_maker().count_max();
         let form = self.key_form();
         let mut forms = self.steps.iter().map(|step| step.pattern.key_form());
-        let rules: [(bool, String); 15] = [
+        let first = self.steps.first().map(|step| step.workload);
+        let rules: [(bool, String); 16] = [
             (!self.steps.is_empty(), "nothing is to be run".into()),
+            (
+                !first.is_some_and(Workload::needs_data),
+                format!(
+                    "the first step, {}, would find an empty database: put a step with the workload write in front of it",
+                    first.map_or("", Workload::name)
+                ),
+            ),
             (self.keys >= 1, "keys must be at least 1".into()),
             (
                 self.indices() <= Self::KEYS_MAX,
@@ -199,8 +217,8 @@ impl Settings {
                 "Bloom filters must have 0 to 100 bits per key".into(),
             ),
             (
-                self.background_jobs >= 2,
-                "background jobs must be at least 2".into(),
+                (2..=Self::THREADS_MAX).contains(&self.background_jobs),
+                format!("background jobs must be 2 to {}", Self::THREADS_MAX),
             ),
             (
                 self.sync_interval_millis >= 1,
@@ -218,7 +236,14 @@ impl Settings {
         if let Some((_, message)) = rules.into_iter().find(|(holds, _)| !holds) {
             return Err(BenchError::Settings(message));
         }
-        self.steps.iter().try_for_each(Step::check)
+        self.steps.iter().try_for_each(Step::check)?;
+        let (batch_bytes, most) = (self.batch_bytes_max(), Self::BATCH_BYTES_MAX);
+        if batch_bytes > most {
+            return Err(BenchError::Settings(format!(
+                "the batches of all threads may take up {most} bytes together, and would {batch_bytes}: fewer threads, smaller batches or shorter values"
+            )));
+        }
+        Ok(())
     }
 }
 

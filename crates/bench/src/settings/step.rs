@@ -56,6 +56,21 @@ impl Step {
         }
     }
 
+    /// Entries that the batches of all threads have together, at most.
+    pub(super) fn entries_in_batches(&self) -> u64 {
+        if !matches!(
+            self.workload,
+            Workload::Write | Workload::Mixed | Workload::Txn
+        ) {
+            return 0;
+        }
+        let entries = self.threads.saturating_mul(self.batch_operations) as u64;
+        match self.seconds > 0.0 {
+            true => entries,
+            false => entries.min(self.operations),
+        }
+    }
+
     /// Checks every bound named at the fields.
     ///
     /// # Errors

@@ -8,8 +8,17 @@ fn settings() -> Settings {
 fn the_defaults_pass_and_each_broken_bound_is_named() {
     assert!(settings().check().is_ok());
     type Break = fn(&mut Settings);
-    let broken: [(Break, &str); 16] = [
+    let broken: [(Break, &str); 19] = [
         (|s| s.steps.clear(), "nothing"),
+        (|s| s.steps.rotate_left(1), "read, would find an empty"),
+        (
+            |s| {
+                s.value_sizes = ValueSizes::Fixed(1 << 30);
+                s.steps[0].batch_operations = 17;
+            },
+            "batches of all threads",
+        ),
+        (|s| s.background_jobs = 100_000, "background jobs"),
         (|s| s.keys = 0, "keys must"),
         (|s| s.keys = u64::MAX, "at most"),
         (|s| s.key_bytes = 1, "keys of 1 bytes"),

@@ -84,9 +84,6 @@ impl Suite {
     /// # Errors
     /// [`BenchError::Settings`]: what is wrong, and where.
     pub fn parse(text: &str, top: &Options, scale: f64) -> Result<Self> {
-        if !(scale.is_finite() && scale > 0.0) {
-            return Err(BenchError::Settings("the scale must be above 0".into()));
-        }
         parse_at_depth(text, top, scale, 0)
     }
 
@@ -99,15 +96,16 @@ impl Suite {
         Some(Self::parse(text, top, scale))
     }
 
-    /// One test called `name`, from the command line.
+    /// One test called `name`, from the command line. `scale` multiplies keys and operations.
     ///
     /// # Errors
     /// [`BenchError::Settings`]: what is wrong.
-    pub fn of_one(name: &str, options: &Options, top: &Options) -> Result<Self> {
+    pub fn of_one(name: &str, options: &Options, top: &Options, scale: f64) -> Result<Self> {
+        check_scale(scale)?;
         Ok(Self {
             name: String::new(),
             about: String::new(),
-            tests: vec![test(name, options, top, 1.0)?],
+            tests: vec![test(name, options, top, scale)?],
             targets: Vec::new(),
         })
     }
@@ -119,10 +117,31 @@ impl Suite {
     }
 }
 
+fn check_scale(scale: f64) -> Result<()> {
+    match scale.is_finite() && scale > 0.0 {
+        true => Ok(()),
+        false => Err(BenchError::Settings("the scale must be above 0".into())),
+    }
+}
+
+/// What is wrong and where, in one line.
+fn not_a_suite(text: &str, source: &toml::de::Error) -> BenchError {
+    let before = source.span().and_then(|span| text.get(..span.start));
+    let place = before.map(|before| {
+        let line = before.matches('\n').count() + 1;
+        format!(" at line {line}")
+    });
+    let (place, message) = (place.unwrap_or_default(), source.message());
+    BenchError::Settings(format!(
+        "not a suite{place}: {}",
+        message.replace('\n', ", ")
+    ))
+}
+
 fn parse_at_depth(text: &str, top: &Options, scale: f64, depth: usize) -> Result<Suite> {
-    let file: File = toml::from_str(text)
-        .map_err(|source| BenchError::Settings(format!("not a suite: {source}")))?;
+    let file: File = toml::from_str(text).map_err(|source| not_a_suite(text, &source))?;
     let scale = scale * file.scale.unwrap_or(1.0);
+    check_scale(scale)?;
     let (mut tests, mut targets) = (Vec::new(), Vec::new());
     if let Some(base) = &file.based_on {
         let (_, base_text) = BUILT_IN
@@ -224,12 +243,28 @@ mod tests {
             ("name = \"x\"\nbased_on = \"y\"", "no suite \"y\""),
             ("name = \"x\"\n[[test]]\nworkload = \"dance\"", "dance"),
             (
-                "name = \"x\"\n[[test]]\nworkload = \"read\"\nkesy = 1",
-                "kesy",
+                "name = \"x\"\n[[test]]\nworkload = \"write\"\nkesy = 1",
+                "at line 4: unknown field `kesy`",
             ),
             (
-                "name = \"x\"\n[[test]]\nname = \"a\"\nworkload = \"read\"\nthreads = 0",
-                "a: read: threads",
+                "name = \"x\"\nscale = 0.0\n[[test]]\nworkload = \"write\"",
+                "scale",
+            ),
+            (
+                "name = \"x\"\n[[test]]\nname = \"a\"\nkeys = 0\nworkload = \"write\"",
+                "a: keys must be at least 1",
+            ),
+            (
+                "name = \"x\"\n[[test]]\nname = \"a\"\nsteps = [{ workload = \"write\", operations = 0 }]",
+                "a: operations must be at least 1",
+            ),
+            (
+                "name = \"x\"\n[[test]]\nname = \"a\"\nworkload = \"read\"",
+                "a: the first step, read, would find an empty database",
+            ),
+            (
+                "name = \"x\"\n[[test]]\nname = \"a\"\nworkload = \"write\"\nthreads = 0",
+                "a: write: threads",
             ),
             (
                 "name = \"x\"\n[[test]]\nworkload = \"read\"\nvalue_bytes = \"1-2\"",
@@ -241,17 +276,17 @@ mod tests {
             ),
             (
                 "name = \"x\"\ntargets = [{row = \"r\", test = \"u\", operation = \"GET\"}]\n\
-                 [[test]]\nname = \"t\"\nworkload = \"read\"",
+                 [[test]]\nname = \"t\"\nsteps = [{ workload = \"write\" }, { workload = \"read\" }]",
                 "target \"r\": there is no test \"u\"",
             ),
             (
                 "name = \"x\"\ntargets = [{row = \"r\", test = \"t\", operation = \"GET\", pattern = \"zipfian\"}]\n\
-                 [[test]]\nname = \"t\"\nworkload = \"read\"",
+                 [[test]]\nname = \"t\"\nsteps = [{ workload = \"write\" }, { workload = \"read\" }]",
                 "no measured step",
             ),
             (
                 "name = \"x\"\ntargets = [{row = \"r\", test = \"t\", operation = \"GET\", ratio = 0.0}]\n\
-                 [[test]]\nname = \"t\"\nworkload = \"read\"",
+                 [[test]]\nname = \"t\"\nsteps = [{ workload = \"write\" }, { workload = \"read\" }]",
                 "ratio must be above 0",
             ),
         ] {

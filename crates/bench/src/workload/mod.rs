@@ -116,11 +116,19 @@ fn run_step(
     if ran.failure.is_none() {
         ran.failure = check_afterwards(engine, plan, step.workload, &mut ran.tally).err();
     }
+    let mut operations = ran.tally.reports(step.threads, &ran.timeline);
+    let wall_seconds = ran.wall.as_secs_f64();
+    if step.operations_per_second_max > 0.0 {
+        // The time between calls is part of what was asked for.
+        for operation in &mut operations {
+            operation.call_seconds = wall_seconds;
+        }
+    }
     let report = StepReport {
         step: step.clone(),
         started_at,
-        operations: ran.tally.reports(step.threads, &ran.timeline),
-        wall_seconds: ran.wall.as_secs_f64(),
+        operations,
+        wall_seconds,
         settle_seconds,
         usage,
         settled_bytes,

@@ -129,7 +129,7 @@ fn suite(args: &BenchArgs) -> kingtide_bench::Result<Suite> {
                     vec![Workload::Write, Workload::Read, Workload::Iterate],
                 ),
             };
-            Suite::of_one(name, &of_workloads(&workloads), &top)?
+            Suite::of_one(name, &of_workloads(&workloads), &top, args.scale)?
         }
     };
     if let Some(text) = &args.only {
