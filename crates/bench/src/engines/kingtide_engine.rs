@@ -56,6 +56,8 @@ fn family_options(settings: &Settings) -> FamilyOptions {
             }
             SyncChoice::Full => SyncMode::Full,
         },
+        // Other engines use what there is, and this database is thrown away.
+        disk_free_bytes_min: 0,
         ..FamilyOptions::default()
     }
 }
@@ -207,4 +209,16 @@ fn walk(
         }
     }
     Ok(visited)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EngineKind;
+
+    #[test]
+    fn writes_go_on_as_long_as_there_is_room() {
+        let options = family_options(&Settings::new(EngineKind::Kingtide, "db".into()));
+        assert_eq!(options.disk_free_bytes_min, 0);
+    }
 }
