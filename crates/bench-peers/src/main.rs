@@ -1,5 +1,5 @@
-//! Engines that exist as crates only, as peers of `kingtide bench`: the program that its parent starts for each run, with
-//! settings on standard input and messages on standard output.
+//! Engines that exist as crates only, as peers of `kingtide bench`: the program that its parent starts for each run. Settings
+//! and messages go through a socket that is its standard input.
 //!
 //! Each engine is a feature; without it, the engine is reported as missing.
 
@@ -10,7 +10,7 @@ mod redb_engine;
 #[cfg(feature = "tidesdb")]
 mod tidesdb_engine;
 
-use std::{io, process::ExitCode};
+use std::process::ExitCode;
 
 #[cfg(any(feature = "fjall", feature = "redb", feature = "tidesdb"))]
 use kingtide_bench::EngineKind;
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         eprintln!("kingtide-bench-peers: started by `kingtide bench --engine fjall,redb,tidesdb`");
         return ExitCode::from(2);
     }
-    match child::serve_with(open, io::stdin().lock(), io::stdout().lock()) {
+    match child::serve(open) {
         Ok(()) => ExitCode::SUCCESS,
         Err(source) => {
             eprintln!("kingtide-bench-peers: {source}");

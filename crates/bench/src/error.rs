@@ -20,6 +20,8 @@ pub enum BenchError {
     Results(String),
     /// The process that ran the engine ended without a report.
     Child(String),
+    /// The user ended it.
+    Interrupted,
 }
 
 impl BenchError {
@@ -38,6 +40,7 @@ impl fmt::Display for BenchError {
             | Self::Engine(message)
             | Self::Results(message)
             | Self::Child(message) => f.write_str(message),
+            Self::Interrupted => f.write_str("interrupted"),
             Self::Io(doing, source) => write!(f, "{doing}: {source}"),
         }
     }

@@ -175,6 +175,11 @@ pub enum Event {
     },
     /// A step waits for flushes and merges.
     Settling,
+    /// Nothing has changed for so long. Told by the process that listens.
+    Silent {
+        /// Since the last event that told something new.
+        seconds: u64,
+    },
     /// A step has ended, well or not.
     Step(Box<StepReport>),
 }

@@ -36,6 +36,8 @@ pub(crate) enum Failure {
     Library(String),
     /// A benchmark could not be run, or an engine answered wrongly.
     Benchmark(String),
+    /// The user ended it; what there is of it, and the exit code.
+    Interrupted(String, u8),
     /// Whoever reads the output has read enough.
     OutputClosed,
 }
@@ -63,6 +65,7 @@ impl Failure {
             Self::OutputClosed => 0,
             Self::KeyMissing | Self::KeyMissingToldAlready => EXIT_NOT_FOUND,
             Self::Lost(_) => EXIT_LOST,
+            Self::Interrupted(_, code) => *code,
             _ => EXIT_ERROR,
         }
     }
@@ -108,6 +111,7 @@ impl Failure {
             Self::Malformed(_) => "Malformed".to_owned(),
             Self::Damaged(_) | Self::Lost(_) => "Corruption".to_owned(),
             Self::Benchmark(_) => "Benchmark".to_owned(),
+            Self::Interrupted(..) => "Interrupted".to_owned(),
             Self::Library(_) => "Library".to_owned(),
             Self::OutputClosed => "OutputClosed".to_owned(),
         }
@@ -128,6 +132,7 @@ impl Failure {
                 line.strip_prefix("error: ").unwrap_or(&line).to_owned()
             }
             Self::Usage(message, _)
+            | Self::Interrupted(message, _)
             | Self::Malformed(message)
             | Self::Library(message)
             | Self::Benchmark(message) => message.clone(),
@@ -162,6 +167,7 @@ impl Failure {
             | Self::KeyMissingToldAlready
             | Self::Library(_)
             | Self::Benchmark(_)
+            | Self::Interrupted(..)
             | Self::OutputClosed => "",
         }
     }

@@ -17,8 +17,8 @@ mod report;
 use serde_json::Value;
 
 pub use comparison::comparison;
-pub use report::report;
 pub(crate) use report::{TestKey, test_labels};
+pub use report::{report, report_of_part};
 
 const BASE_STYLE: &str = include_str!("base.css");
 const BASE_SCRIPT: &str = include_str!("base.js");

@@ -263,6 +263,7 @@ fillElement(main, {}, [
   h("h1", {}, "Benchmark report"),
   h("p", { class: "sub" }, [engines.map((engine) => engine.version && engine.version !== engine.name ? `${engine.name} (${engine.version})` : engine.name).join(" · "),
     DATA.started_at && `, measured from ${DATA.started_at}`]),
+  DATA.remark && h("p", { id: "remark" }, h("span", { class: "badge warn" }, "unfinished"), ` ${DATA.remark}`),
   machineLine(DATA.machine),
   tests.length === 0 && card("Nothing was measured", "The results hold no rows."),
   failuresCard(),

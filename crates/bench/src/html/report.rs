@@ -28,7 +28,18 @@ use crate::{MachineInfo, Row, Summary, suite::TargetLine};
 /// ```
 #[must_use]
 pub fn report(rows: &[Row], machine: Option<&MachineInfo>, targets: &[TargetLine]) -> String {
-    let mut data = report_data(rows, machine);
+    render(report_data(rows, machine), targets)
+}
+
+/// As [`report`] of rows that are not all that was asked for; `remark` says so at the top.
+#[must_use]
+pub fn report_of_part(rows: &[Row], targets: &[TargetLine], remark: &str) -> String {
+    let mut data = report_data(rows, None);
+    data["remark"] = remark.into();
+    render(data, targets)
+}
+
+fn render(mut data: Value, targets: &[TargetLine]) -> String {
     data["targets"] = targets.iter().map(target_json).collect();
     Page {
         title: "Kingtide: benchmark report",

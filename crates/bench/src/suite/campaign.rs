@@ -2,17 +2,26 @@
 //! what changes on the machine meanwhile meets all of them alike. Each run has a process and a directory of its own.
 //!
 //! An engine that is missing is told once and left out from then on. One that fails in the middle keeps its rows so far,
-//! marked; the others go on.
+//! marked; the others go on. An interruption ends the run that is under way, which keeps its rows too, and all that would
+//! come after it.
 
-use std::{env, fs, path::PathBuf};
+use std::{
+    env, fs,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
 
 use super::{
     Suite, Test,
-    rows::{self, Outcome},
+    rows::{self, Cut, Outcome},
 };
 use crate::{
-    BenchError, EngineChoice, Event, MachineWatch, Result, Row, Settings, Spinners, Status,
-    StepReport, SyncChoice, child,
+    BenchError, EngineChoice, Event, MachineWatch, Result, Row, Settings, Spinners, StepReport,
+    SyncChoice, child,
 };
 
 /// Runs the engines that exist as crates only.
@@ -42,6 +51,17 @@ pub struct Campaign {
     pub serve: String,
     /// The argument that makes it call [`crate::spin_until_stdin_closes`].
     pub spin: String,
+    /// Becomes true when everything is to end soon.
+    pub interrupted: Arc<AtomicBool>,
+}
+
+/// How a campaign ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Everything was run.
+    Whole,
+    /// It was interrupted when so many runs were done.
+    Interrupted(usize),
 }
 
 /// One engine in one round of one test.
@@ -112,47 +132,65 @@ impl Campaign {
     ///
     /// # Errors
     /// What `observer` answers; [`BenchError::Settings`] before anything is run.
-    pub fn run(&self, machine: &MachineWatch, observer: &mut dyn Observer) -> Result<()> {
+    pub fn run(&self, machine: &MachineWatch, observer: &mut dyn Observer) -> Result<Ended> {
         self.check()?;
         let mut missing: Vec<&str> = Vec::new();
-        let mut number = 0;
-        for test in &self.suite.tests {
-            for round in 1..=self.rounds {
-                for engine in &self.engines {
-                    if missing.contains(&&*engine.label) {
-                        continue;
-                    }
-                    number += 1;
-                    let run = Run {
-                        suite: &self.suite.name,
-                        test,
-                        engine,
-                        round,
-                    };
-                    observer.begin(&run);
-                    let (mut rows, is_missing) = self.run_one(&run, number, observer);
-                    for row in &mut rows {
-                        row.machine = Some(machine.info());
-                    }
-                    observer.rows(&run, &rows)?;
-                    if is_missing {
-                        missing.push(&engine.label);
-                    }
-                }
+        let mut done = 0;
+        for run in self.runs() {
+            if missing.contains(&&*run.engine.label) {
+                continue;
             }
+            // Relaxed: the flag publishes nothing but itself.
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Ok(Ended::Interrupted(done));
+            }
+            observer.begin(&run);
+            let (mut rows, failure) = self.run_one(&run, done + 1, observer);
+            for row in &mut rows {
+                row.machine = Some(machine.info());
+            }
+            observer.rows(&run, &rows)?;
+            match failure {
+                Some(BenchError::Interrupted) => return Ok(Ended::Interrupted(done)),
+                Some(BenchError::Missing(_)) => missing.push(&run.engine.label),
+                _ => {}
+            }
+            done += 1;
         }
-        Ok(())
+        Ok(Ended::Whole)
+    }
+
+    /// All runs in their order.
+    fn runs(&self) -> impl Iterator<Item = Run<'_>> {
+        let rounds = self
+            .suite
+            .tests
+            .iter()
+            .flat_map(|test| (1..=self.rounds).map(move |round| (test, round)));
+        rounds.flat_map(move |(test, round)| {
+            self.engines.iter().map(move |engine| Run {
+                suite: &self.suite.name,
+                test,
+                engine,
+                round,
+            })
+        })
     }
 
     /// The file for the trace of a run, if traces are asked for.
-    fn trace_of(&self, run: &Run<'_>, number: u64) -> Option<PathBuf> {
+    fn trace_of(&self, run: &Run<'_>, number: usize) -> Option<PathBuf> {
         let folder = self.traces.as_ref()?;
         let name = format!("{number}-{} {}", run.engine.label, run.test.name);
         Some(folder.join(file_name(&name) + ".json"))
     }
 
-    /// One process; answers its rows and whether the engine is missing.
-    fn run_one(&self, run: &Run<'_>, number: u64, observer: &mut dyn Observer) -> (Vec<Row>, bool) {
+    /// One process; answers its rows and why it did not come to its end.
+    fn run_one(
+        &self,
+        run: &Run<'_>,
+        number: usize,
+        observer: &mut dyn Observer,
+    ) -> (Vec<Row>, Option<BenchError>) {
         let directory = self
             .directory
             .join(format!("{number}-{}", file_name(&run.engine.label)));
@@ -168,64 +206,68 @@ impl Campaign {
         if let Some(spinners) = &spinners {
             observer.note(&spinners.note());
         }
-        let mut reports: Vec<StepReport> = Vec::new();
-        let mut version = String::new();
+        let mut told = Told::default();
         let mut on_event = |event: Event| {
             observer.event(run, &event);
-            match event {
-                Event::Step(report) => reports.push(*report),
-                Event::Opened {
-                    version: told,
-                    notes,
-                } => {
-                    version = told;
-                    notes.iter().for_each(|note| observer.note(note));
-                }
-                _ => {}
+            if let Event::Opened { notes, .. } = &event {
+                notes.iter().for_each(|note| observer.note(note));
             }
+            told.add(event);
         };
         let outcome = self.program(run.engine).and_then(|program| {
-            child::run_in_child(&program, &self.serve, &settings, &mut on_event)
+            child::run_in_child(
+                &program,
+                &self.serve,
+                &settings,
+                &self.interrupted,
+                &mut on_event,
+            )
         });
         drop(spinners);
         if !self.keep {
             // What cannot be removed now is removed with the directory above it, or stays and is the user's to see.
             let _ = fs::remove_dir_all(&directory);
         }
-        let failure = outcome.as_ref().err().map(ToString::to_string);
-        let mut rows = rows::rows(
+        let rows = rows::rows(
             run,
             &settings,
             &Outcome {
-                version: &version,
-                reports: &reports,
-                end: outcome.as_ref().ok(),
-                failure: failure.as_deref(),
+                version: &told.version,
+                reports: &told.reports,
+                cut: told.begun.map(|(_, cut)| cut),
+                end: outcome.as_ref(),
             },
         );
-        let is_missing = matches!(outcome, Err(BenchError::Missing(_)));
-        if is_missing {
-            rows.truncate(1);
-        }
-        if let Some(failure) = failure
-            && rows.iter().all(Row::is_ok)
-        {
-            // There was no row that could have told.
-            rows.push(failed_row(run, failure));
-        }
-        (rows, is_missing)
+        (rows, outcome.err())
     }
 }
 
-fn failed_row(run: &Run<'_>, error: String) -> Row {
-    Row {
-        engine: run.engine.label.clone(),
-        test_name: run.test.name.clone(),
-        suite: run.suite.to_owned(),
-        round: run.round,
-        status: Status::Failed,
-        error,
-        ..Row::default()
+/// What a child has told.
+#[derive(Default)]
+struct Told {
+    version: String,
+    reports: Vec<StepReport>,
+    /// The step that is under way, since when, and how far it is.
+    begun: Option<(Instant, Cut)>,
+}
+
+impl Told {
+    fn add(&mut self, event: Event) {
+        match event {
+            Event::Opened { version, .. } => self.version = version,
+            Event::Begin { .. } => self.begun = Some((Instant::now(), Cut::default())),
+            Event::Progress { done } => {
+                if let Some((since, cut)) = &mut self.begun {
+                    cut.done = done;
+                    cut.wall_seconds = since.elapsed().as_secs_f64();
+                }
+            }
+            Event::Step(report) => {
+                self.begun = None;
+                self.reports.push(*report);
+            }
+            Event::Settling | Event::Silent { .. } => {}
+        }
     }
 }
 

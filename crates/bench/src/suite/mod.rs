@@ -6,7 +6,7 @@ mod options;
 mod rows;
 mod target;
 
-pub use campaign::{Campaign, Observer, Run};
+pub use campaign::{Campaign, Ended, Observer, Run};
 pub use file::{BUILT_IN, Suite, Test};
 pub use options::{Options, parse_bytes};
 pub use target::{Judgement, Target, TargetLine, TargetMetric, judge};

@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use crate::{OperationReport, Row, RunEnd, Settings, Status, StepReport, ValueContent, Workload};
+use crate::{
+    BenchError, OperationReport, Row, RunEnd, Settings, Status, Step, StepReport, ValueContent,
+    Workload,
+};
 
 use super::Run;
 
@@ -12,25 +15,46 @@ const MIB: f64 = (1 << 20) as f64;
 pub(super) struct Outcome<'a> {
     pub(super) version: &'a str,
     pub(super) reports: &'a [StepReport],
-    pub(super) end: Option<&'a RunEnd>,
-    /// Why it did not.
-    pub(super) failure: Option<&'a str>,
+    /// How far the step was that had begun and has no report.
+    pub(super) cut: Option<Cut>,
+    /// Or why it did not come to it.
+    pub(super) end: std::result::Result<&'a RunEnd, &'a BenchError>,
 }
 
-/// A row for each kind of operation of each measured step; what was not reached has one that says so.
+impl Outcome<'_> {
+    fn is_interrupted(&self) -> bool {
+        matches!(self.end, Err(BenchError::Interrupted))
+    }
+}
+
+/// How far a step was when its process ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cut {
+    /// As it told last.
+    pub(super) done: u64,
+    /// From its beginning until then.
+    pub(super) wall_seconds: f64,
+}
+
+/// A row for each kind of operation of each measured step; what was not reached has one that says so, unless the user
+/// ended the run.
 pub(super) fn rows(run: &Run<'_>, settings: &Settings, outcome: &Outcome<'_>) -> Vec<Row> {
+    let failure = outcome.end.err().map(ToString::to_string);
     let mut rows = Vec::new();
     for (number, step) in settings.steps.iter().enumerate() {
         let report = outcome.reports.get(number);
+        let is_next = number == outcome.reports.len();
         // A preparation that went wrong is worth a row too.
-        let is_told = step.is_measured || report.is_some_and(|report| !report.is_right());
+        let is_told = step.is_measured
+            || report.is_some_and(|report| !report.is_right())
+            || is_next && (outcome.cut.is_some() || outcome.is_interrupted());
         if !is_told {
             continue;
         }
         let base = base_row(run, settings, number, outcome.version);
         match report {
             Some(report) if !report.operations.is_empty() => {
-                let of_step = step_row(base, report, outcome.end);
+                let of_step = step_row(base, report, outcome.end.ok());
                 rows.extend(
                     report
                         .operations
@@ -40,24 +64,73 @@ pub(super) fn rows(run: &Run<'_>, settings: &Settings, outcome: &Outcome<'_>) ->
             }
             _ => {
                 let why = report.and_then(|report| report.failure.as_deref());
-                let why = why.or(outcome.failure).unwrap_or("nothing was done");
+                let why = why.or(failure.as_deref()).unwrap_or("nothing was done");
+                let cut = outcome.cut.filter(|_| is_next).unwrap_or_default();
                 rows.push(Row {
-                    operation: first_operation(step.workload).to_owned(),
-                    status: Status::Failed,
                     error: why.to_owned(),
-                    ..base
+                    ..cut_row(base, step, cut, is_next && outcome.is_interrupted())
                 });
             }
         }
+        if is_next && outcome.is_interrupted() {
+            break;
+        }
     }
-    // A failure between steps or at the end belongs to the last thing that was measured.
-    if let (Some(failure), Some(row)) = (outcome.failure, rows.last_mut())
-        && row.is_ok()
-    {
-        row.status = Status::Failed;
-        failure.clone_into(&mut row.error);
+    if let Some(failure) = failure {
+        tell_failure(run, &mut rows, failure, outcome);
     }
     rows
+}
+
+/// A row of a step that has no report: what was done until its process ended, if anything.
+fn cut_row(base: Row, step: &Step, cut: Cut, is_interrupted: bool) -> Row {
+    let operations_done = match step.workload {
+        // Its progress counts no entries.
+        Workload::Iterate => 0,
+        _ if step.seconds > 0.0 => cut.done,
+        // Threads take more than there is when they are at the end.
+        _ => cut.done.min(step.operations),
+    };
+    Row {
+        operation: first_operation(step.workload).to_owned(),
+        status: if is_interrupted || operations_done > 0 {
+            Status::Partial
+        } else {
+            Status::Failed
+        },
+        operations_done,
+        wall_sec: cut.wall_seconds,
+        ..base
+    }
+}
+
+/// Sees to it that a failure stands in a row.
+fn tell_failure(run: &Run<'_>, rows: &mut Vec<Row>, failure: String, outcome: &Outcome<'_>) {
+    let status = if outcome.is_interrupted() {
+        Status::Partial
+    } else {
+        Status::Failed
+    };
+    match rows.last_mut() {
+        // A failure between steps or at the end belongs to the last thing that was measured.
+        Some(row) if row.is_ok() => {
+            row.status = status;
+            row.error = failure;
+        }
+        Some(_) => {}
+        None => rows.push(Row {
+            engine: run.engine.label.clone(),
+            test_name: run.test.name.clone(),
+            suite: run.suite.to_owned(),
+            round: run.round,
+            status,
+            error: failure,
+            ..Row::default()
+        }),
+    }
+    if matches!(outcome.end, Err(BenchError::Missing(_))) {
+        rows.truncate(1);
+    }
 }
 
 /// What a row says about the settings.

@@ -16,7 +16,6 @@ pub(crate) mod scan;
 
 use std::{
     ffi::OsStr,
-    io,
     os::unix::ffi::OsStrExt,
     path::Path,
     time::{SystemTime, UNIX_EPOCH},
@@ -61,10 +60,8 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Result<()> {
             Some(directory) => generate::all_man_pages(&directory, output),
             None => generate::man(&command, output),
         },
-        Command::BenchChild => {
-            kingtide_bench::child::serve(io::stdin().lock(), &mut RawOutput(output))
-                .map_err(|source| Failure::Benchmark(source.to_string()))
-        }
+        Command::BenchChild => kingtide_bench::child::serve(kingtide_bench::engines::open)
+            .map_err(|source| Failure::Benchmark(source.to_string())),
         Command::Spin => kingtide_bench::spin_until_stdin_closes(),
     }
 }
@@ -113,25 +110,4 @@ pub(crate) fn expiry_in(seconds: u32) -> i64 {
     i64::try_from(now)
         .unwrap_or(i64::MAX)
         .saturating_add(i64::from(seconds))
-}
-
-/// Lets a library write to the same standard output that everything else goes to.
-struct RawOutput<'a>(&'a mut Output);
-
-impl io::Write for RawOutput<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.raw(bytes).map_err(to_io)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush().map_err(to_io)
-    }
-}
-
-fn to_io(failure: Failure) -> io::Error {
-    match failure {
-        Failure::Io(_, source) => source,
-        other => io::Error::new(io::ErrorKind::BrokenPipe, other.message()),
-    }
 }

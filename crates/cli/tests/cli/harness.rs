@@ -71,7 +71,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    fn of(output: Output) -> Self {
+    pub fn of(output: Output) -> Self {
         Self {
             // A signal (a crash) has no code; -1 passes for none that is expected.
             code: output.status.code().unwrap_or(-1),

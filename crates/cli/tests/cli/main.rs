@@ -7,6 +7,7 @@ mod backup;
 mod basics;
 mod bench;
 mod files;
+mod interrupt;
 mod lsm;
 mod migrate;
 mod prepared;

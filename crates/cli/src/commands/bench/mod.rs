@@ -1,6 +1,8 @@
 //! `bench`: the front end of the benchmark. Every engine runs in a process of its own, in a directory of its own.
 
 mod compare;
+mod interrupt;
+mod progress;
 mod results;
 mod show;
 mod table;
@@ -8,10 +10,9 @@ mod targets;
 
 use std::{env, fs};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use kingtide_bench::{
-    BenchError, Event, MachineWatch, Row, Workload, busy_warnings,
-    suite::{Campaign, Observer, Options, Run, Suite},
+    BenchError, MachineWatch, Workload, busy_warnings,
+    suite::{Campaign, Ended, Options, Suite},
 };
 
 use crate::{
@@ -20,6 +21,8 @@ use crate::{
     output::Output,
 };
 
+use interrupt::Interrupts;
+use progress::Progress;
 use results::Results;
 
 const CHILD: &str = "bench-child";
@@ -32,6 +35,8 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
         None => (),
     }
     let suite = suite(args).map_err(usage)?;
+    let interrupts =
+        Interrupts::listen().map_err(Failure::io("listen to signals that end the program"))?;
     let parent = global.db.clone().unwrap_or_else(env::temp_dir);
     let directory = tempfile::Builder::new()
         .prefix("kingtide-bench-")
@@ -57,6 +62,7 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
         executable: env::current_exe().map_err(Failure::io("find this program's file"))?,
         serve: CHILD.to_owned(),
         spin: SPIN.to_owned(),
+        interrupted: interrupts.came.clone(),
     };
     campaign.check().map_err(usage)?;
     let judged = campaign.engines.first().map_or("", |engine| &engine.label);
@@ -67,24 +73,33 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
         progress.output.note(&warning);
     }
     let outcome = campaign.run(&machine, &mut progress);
-    progress.bar.finish_and_clear();
-    let Progress {
-        results,
-        failures,
-        mut notes,
-        ..
-    } = progress;
+    let runs = progress.runs;
+    let (results, failures, mut notes) = progress.finish();
     notes.extend(busy_warnings(&machine.info(), machine.busy_processors()));
     notes.push(format!("databases were in {}", directory.path().display()));
-    results.finish(&notes, output)?;
+    let remark = outcome.as_ref().ok().and_then(|ended| remark(*ended, runs));
+    results.finish(&notes, remark.as_deref(), output)?;
     if args.outputs.keep {
         output.note(&format!("databases kept in {}", directory.path().display()));
     }
     outcome.map_err(failed)?;
+    if let Some(remark) = remark {
+        return Err(Failure::Interrupted(remark, interrupts.exit_code()));
+    }
     if failures.is_empty() {
         Ok(())
     } else {
         Err(Failure::Benchmark(failures.join("; ")))
+    }
+}
+
+/// What is to be said of results that are not whole.
+fn remark(ended: Ended, runs: usize) -> Option<String> {
+    match ended {
+        Ended::Whole => None,
+        Ended::Interrupted(done) => Some(format!(
+            "interrupted: {done} of {runs} runs were done; these results are not the whole suite's"
+        )),
     }
 }
 
@@ -204,95 +219,6 @@ fn options(args: &BenchOptions) -> Options {
         background_jobs: args.background_jobs,
         seed: args.seed,
         ..Options::default()
-    }
-}
-
-/// Shows how far it is, and keeps what comes out.
-struct Progress<'a> {
-    output: &'a mut Output,
-    bar: ProgressBar,
-    results: Results,
-    failures: Vec<String>,
-    notes: Vec<String>,
-    runs: usize,
-    run: usize,
-}
-
-impl<'a> Progress<'a> {
-    fn new(campaign: &Campaign, results: Results, output: &'a mut Output) -> Self {
-        let bar = output.progress(Some(1));
-        if let Ok(style) = ProgressStyle::with_template(
-            "{msg} {wide_bar} {human_pos}/{human_len} {per_sec} {elapsed}",
-        ) {
-            bar.set_style(style);
-        }
-        let rounds = usize::try_from(campaign.rounds).unwrap_or(usize::MAX);
-        Self {
-            output,
-            bar,
-            results,
-            failures: Vec::new(),
-            notes: Vec::new(),
-            runs: campaign
-                .suite
-                .tests
-                .len()
-                .saturating_mul(rounds)
-                .saturating_mul(campaign.engines.len()),
-            run: 0,
-        }
-    }
-}
-
-impl Observer for Progress<'_> {
-    fn begin(&mut self, run: &Run<'_>) {
-        self.run += 1;
-        self.bar.reset();
-        self.bar.set_message(format!(
-            "[{}/{}] {}: {}",
-            self.run, self.runs, run.engine.label, run.test.name
-        ));
-    }
-
-    fn event(&mut self, run: &Run<'_>, event: &Event) {
-        match event {
-            Event::Begin { number } => {
-                let step = &run.test.settings.steps[*number];
-                self.bar.reset();
-                self.bar.set_length(step.operations);
-                self.bar.set_message(format!(
-                    "[{}/{}] {}: {}: {}",
-                    self.run,
-                    self.runs,
-                    run.engine.label,
-                    run.test.name,
-                    step.workload.name()
-                ));
-            }
-            Event::Progress { done } => self.bar.set_position(*done),
-            Event::Settling => self.bar.set_message(format!(
-                "[{}/{}] {}: {}: settling",
-                self.run, self.runs, run.engine.label, run.test.name
-            )),
-            Event::Opened { .. } | Event::Step(_) => {}
-        }
-    }
-
-    fn note(&mut self, text: &str) {
-        if !self.notes.iter().any(|note| note == text) {
-            self.notes.push(text.to_owned());
-        }
-    }
-
-    fn rows(&mut self, run: &Run<'_>, rows: &[Row]) -> kingtide_bench::Result<()> {
-        for row in rows.iter().filter(|row| !row.is_ok()) {
-            let failure = format!("{}: {}: {}", run.engine, run.test.name, row.error);
-            if !self.failures.contains(&failure) {
-                self.failures.push(failure);
-            }
-        }
-        let (results, output) = (&mut self.results, &mut *self.output);
-        self.bar.suspend(|| results.add(rows, output))
     }
 }
 

@@ -1,9 +1,9 @@
-//! Where rows go: the files that were asked for, as soon as a run is over, so that an interruption costs at most one run;
-//! and the table at the end.
+//! Where rows go: the files that were asked for, as soon as a run is over, so that they are kept whatever ends the program;
+//! and the table and the page at the end, in whose files something else stands until then.
 
 use std::{
     fs::File,
-    io::{BufWriter, Write},
+    io::{BufWriter, Seek, Write},
     path::{Path, PathBuf},
 };
 
@@ -18,6 +18,9 @@ use crate::{
     failure::{Failure, Result},
     output::Output,
 };
+
+/// What stands in a report or a page that has not been written.
+const UNFINISHED: &str = "This run of kingtide bench has not come to its end, or was ended before this could be written.\n";
 
 /// A file and its name.
 struct ResultFile {
@@ -34,6 +37,34 @@ impl ResultFile {
             path: path.to_owned(),
             file: BufWriter::new(file),
         }))
+    }
+
+    /// As [`ResultFile::create`], for a file that is written in one piece at the end.
+    fn create_unfinished(path: Option<&Path>) -> Result<Option<Self>> {
+        let mut file = Self::create(path)?;
+        if let Some(file) = file.as_mut().filter(|file| file.is_plain()) {
+            file.write(UNFINISHED.as_bytes()).map_err(super::failed)?;
+        }
+        Ok(file)
+    }
+
+    /// Whether it keeps what is written; a device or a pipe passes it on.
+    fn is_plain(&self) -> bool {
+        let metadata = self.file.get_ref().metadata();
+        metadata.is_ok_and(|metadata| metadata.is_file())
+    }
+
+    /// Writes all of a file that was unfinished.
+    fn write_whole(&mut self, bytes: &[u8]) -> kingtide_bench::Result<()> {
+        if self.is_plain() {
+            let emptied = self.file.rewind();
+            emptied
+                .and_then(|()| self.file.get_ref().set_len(0))
+                .map_err(|source| {
+                    BenchError::Io(format!("write {}", self.path.display()), source)
+                })?;
+        }
+        self.write(bytes)
     }
 
     fn write(&mut self, bytes: &[u8]) -> kingtide_bench::Result<()> {
@@ -65,8 +96,8 @@ impl Results {
             engine: engine.to_owned(),
             csv: ResultFile::create(files.csv.as_deref())?,
             jsonl: ResultFile::create(files.jsonl.as_deref())?,
-            report: ResultFile::create(files.report.as_deref())?,
-            html: ResultFile::create(files.html.as_deref())?,
+            report: ResultFile::create_unfinished(files.report.as_deref())?,
+            html: ResultFile::create_unfinished(files.html.as_deref())?,
         })
     }
 
@@ -102,9 +133,16 @@ impl Results {
     }
 
     /// Prints the tables, and writes them where they were asked for. They are printed also when they cannot be written.
-    pub(super) fn finish(mut self, notes: &[String], output: &mut Output) -> Result<()> {
+    /// `remark` says why they are not all that was asked for, if so.
+    pub(super) fn finish(
+        mut self,
+        notes: &[String],
+        remark: Option<&str>,
+        output: &mut Output,
+    ) -> Result<()> {
         let judged = judge(&self.targets, &self.rows, &self.engine);
-        let mut text = table::results(&Summary::of(&self.rows));
+        let mut text = remark.map_or_else(String::new, |remark| format!("{remark}\n"));
+        text.push_str(&table::results(&Summary::of(&self.rows)));
         let tables_end = text.len();
         for note in notes {
             text.push_str(note);
@@ -117,11 +155,14 @@ impl Results {
         }
         let mut written = Ok(());
         if let Some(report) = &mut self.report {
-            written = report.write(text.as_bytes());
+            written = report.write_whole(text.as_bytes());
         }
         if let Some(page) = &mut self.html {
-            let html = html::report(&self.rows, None, &judged);
-            written = written.and(page.write(html.as_bytes()));
+            let html = match remark {
+                Some(remark) => html::report_of_part(&self.rows, &judged, remark),
+                None => html::report(&self.rows, None, &judged),
+            };
+            written = written.and(page.write_whole(html.as_bytes()));
         }
         let written = written.map_err(super::failed);
         if output.json || self.rows.is_empty() {
