@@ -1,25 +1,30 @@
 //! Ctrl-C and SIGTERM: the first ends the run and keeps what is done, a second ends the program at once.
 
 use std::{
-    io,
+    io, process,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    thread,
+    time::{Duration, Instant},
 };
 
 use signal_hook::{
     consts::{SIGINT, SIGTERM},
     flag,
+    iterator::Signals,
 };
 
 /// A shell answers this plus the number of the signal that ended a program.
-const EXIT_SIGNAL: u8 = 128;
+const EXIT_SIGNAL: i32 = 128;
+/// What comes so soon after the first signal is the same: some programs send it to this one and to its group.
+const SAME: Duration = Duration::from_millis(500);
 
 /// Whether the program has been interrupted, and by what.
 pub(super) struct Interrupts {
     pub(super) came: Arc<AtomicBool>,
-    signal: Arc<AtomicUsize>,
+    exit_code: Arc<AtomicUsize>,
 }
 
 impl Interrupts {
@@ -27,26 +32,34 @@ impl Interrupts {
     pub(super) fn listen() -> io::Result<Self> {
         let interrupts = Self {
             came: Arc::default(),
-            signal: Arc::default(),
+            exit_code: Arc::default(),
         };
+        // Set by the signal's handler, so that whoever waits for a child that got the signal too finds them set.
         for signal in [SIGINT, SIGTERM] {
-            let exit_code = i32::from(EXIT_SIGNAL) + signal;
-            // What is registered first happens first, so the first signal does not find the flag set.
-            flag::register_conditional_shutdown(signal, exit_code, interrupts.came.clone())?;
-            flag::register_usize(
-                signal,
-                interrupts.signal.clone(),
-                signal.unsigned_abs() as usize,
-            )?;
+            let code = (EXIT_SIGNAL + signal).unsigned_abs() as usize;
+            flag::register_usize(signal, interrupts.exit_code.clone(), code)?;
             flag::register(signal, interrupts.came.clone())?;
         }
+        let signals = Signals::new([SIGINT, SIGTERM])?;
+        thread::Builder::new()
+            .name("interrupts".into())
+            .spawn(|| exit_at_second(signals))?;
         Ok(interrupts)
     }
 
     /// What the program answers once it was interrupted.
     pub(super) fn exit_code(&self) -> u8 {
-        // Written before the flag that the caller has seen; nothing else is behind it.
-        let signal = self.signal.load(Ordering::Relaxed);
-        EXIT_SIGNAL.saturating_add(u8::try_from(signal).unwrap_or(0))
+        // Relaxed: written before the flag that the caller has seen, and nothing else is behind it.
+        u8::try_from(self.exit_code.load(Ordering::Relaxed)).unwrap_or(u8::MAX)
+    }
+}
+
+/// Ends the program when somebody has no more patience.
+fn exit_at_second(mut signals: Signals) {
+    let mut first = None;
+    for signal in signals.forever() {
+        if first.get_or_insert_with(Instant::now).elapsed() > SAME {
+            process::exit(EXIT_SIGNAL + signal);
+        }
     }
 }
