@@ -34,6 +34,10 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
         Some(BenchAction::Show(show)) => return show::run(show, output),
         None => (),
     }
+    if global.family.is_some() {
+        let text = "a benchmark has families of its own: leave out --family".to_owned();
+        return Err(usage(BenchError::Settings(text)));
+    }
     let suite = suite(args).map_err(usage)?;
     let interrupts =
         Interrupts::listen().map_err(Failure::io("listen to signals that end the program"))?;
@@ -54,7 +58,7 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
     }
     let campaign = Campaign {
         suite,
-        engines: engines(args),
+        engines: args.engine.clone(),
         rounds: args.rounds,
         directory: directory.path().to_owned(),
         keep: args.outputs.keep,
@@ -114,17 +118,6 @@ fn failed(source: BenchError) -> Failure {
     }
 }
 
-/// Each engine once, in the order named.
-fn engines(args: &BenchArgs) -> Vec<kingtide_bench::EngineChoice> {
-    let mut engines = Vec::new();
-    for engine in &args.engine {
-        if !engines.contains(engine) {
-            engines.push(engine.clone());
-        }
-    }
-    engines
-}
-
 /// The suite that is named, or one of a single test.
 fn suite(args: &BenchArgs) -> kingtide_bench::Result<Suite> {
     let top = options(&args.options);
@@ -132,7 +125,8 @@ fn suite(args: &BenchArgs) -> kingtide_bench::Result<Suite> {
         (Some(path), _) => {
             let text = fs::read_to_string(path)
                 .map_err(|source| BenchError::Io(format!("read {}", path.display()), source))?;
-            Suite::parse(&text, &top, args.scale)?
+            Suite::parse(&text, &top, args.scale)
+                .map_err(|source| BenchError::Settings(format!("{}: {source}", path.display())))?
         }
         (None, Some(BenchSubject::Suite(name))) => built_in(name, &top, args.scale)?,
         (None, subject) => {
