@@ -1,6 +1,8 @@
 //! Two sets of results, an old one and a new one, side by side: what became better, what became worse.
 //!
-//! Results of the same test by the same engine are paired; their versions may differ, that is the point. Of each pair
+//! Results of the same test by the same engine are paired: rows that agree in `engine`, `suite`, `test_name`, `operation`,
+//! `workload`, `pattern`, `codec`, `sync_mode`, `threads`, `num_operations`, `batch_size`, `key_size`, `value_size` and
+//! `range_size`. Versions may differ, that is the point. Of each pair
 //! several numbers are compared, each by the medians of its rounds. A difference counts when it is
 //!
 //! 1. larger than the threshold of that number, a multiple of the one that is given: what varies more may differ more; and
@@ -11,7 +13,7 @@
 
 use std::fmt;
 
-use crate::{Row, summary::median};
+use crate::{Row, summary::median, test_key::TestKey};
 
 /// A number that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -309,7 +311,35 @@ fn groups(rows: &[Row]) -> Vec<Vec<&Row>> {
 
 /// The same test of the same engine, of whatever version.
 fn is_same(left: &Row, right: &Row) -> bool {
-    left.engine == right.engine && crate::html::TestKey::of(left) == crate::html::TestKey::of(right)
+    left.engine == right.engine && TestKey::of(left) == TestKey::of(right)
+}
+
+/// In which columns the closest rows of two results differ that have no test in common: `codec: none and zstd`. Empty when
+/// either has no rows.
+///
+/// ```
+/// use kingtide_bench::{Row, why_nothing_pairs};
+///
+/// let row = |codec: &str, threads| Row { codec: codec.into(), threads, ..Row::default() };
+/// let why = why_nothing_pairs(&[row("none", 1)], &[row("zstd", 4), row("lz4", 1)]);
+/// assert_eq!(why, "codec: none and lz4");
+/// ```
+#[must_use]
+pub fn why_nothing_pairs(old: &[Row], new: &[Row]) -> String {
+    let (old, new) = (groups(old), groups(new));
+    let pairs = old
+        .iter()
+        .flat_map(|before| new.iter().map(move |after| (before[0], after[0])));
+    let differences = |(before, after): (&Row, &Row)| {
+        let mut differences = TestKey::of(before).differences(&TestKey::of(after));
+        if before.engine != after.engine {
+            let engines = format!("engine: {} and {}", before.engine, after.engine);
+            differences.insert(0, engines);
+        }
+        differences
+    };
+    let closest = pairs.map(differences).min_by_key(Vec::len);
+    closest.unwrap_or_default().join(", ")
 }
 
 fn pair(before: &[&Row], after: &[&Row], threshold_percent: f64) -> Pair {

@@ -30,9 +30,12 @@ mod settings;
 mod spin;
 pub mod suite;
 mod summary;
+mod test_key;
 mod workload;
 
-pub use compare::{Comparison, Difference, Metric, Pair, Regression, Side, Verdict, compare};
+pub use compare::{
+    Comparison, Difference, Metric, Pair, Regression, Side, Verdict, compare, why_nothing_pairs,
+};
 pub use data::{
     keys::{KeyForm, KeyMaker},
     permutation::Permutation,
@@ -49,4 +52,5 @@ pub use settings::{
 };
 pub use spin::{Spinners, spin_until_stdin_closes};
 pub use summary::Summary;
+pub use test_key::operation_labels;
 pub use workload::{Open, run, run_with};

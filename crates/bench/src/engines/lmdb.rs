@@ -169,7 +169,10 @@ const fn nothing() -> Slice {
 
 impl Engine for LmdbEngine {
     fn version(&self) -> String {
-        self.file.display().to_string()
+        let (mut major, mut minor, mut patch) = (0, 0, 0);
+        // SAFETY: lmdb.h: no preconditions; all three may be written.
+        unsafe { (self.handle.api.version)(&mut major, &mut minor, &mut patch) };
+        format!("{major}.{minor}.{patch} ({})", self.file.display())
     }
 
     fn notes(&self) -> Vec<String> {

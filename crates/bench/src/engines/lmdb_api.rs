@@ -64,6 +64,7 @@ api! {
     cursor_close = "mdb_cursor_close": fn(Opaque);
     cursor_get = "mdb_cursor_get": fn(Opaque, *mut Slice, *mut Slice, ffi::c_uint) -> Int;
     strerror = "mdb_strerror": fn(Int) -> Text;
+    version = "mdb_version": fn(*mut Int, *mut Int, *mut Int) -> Text;
 }
 
 impl Api {

@@ -2,8 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Page, TestKey, test_labels};
-use crate::{Comparison, Difference, Metric, Pair, Row, Side};
+use super::Page;
+use crate::{
+    Comparison, Difference, Metric, Pair, Row, Side,
+    test_key::{TestKey, test_labels},
+};
 
 /// The comparison as one page. `old_name` and `new_name` say what is compared, such as names of files.
 ///

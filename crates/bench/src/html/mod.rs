@@ -17,7 +17,6 @@ mod report;
 use serde_json::Value;
 
 pub use comparison::comparison;
-pub(crate) use report::{TestKey, test_labels};
 pub use report::{report, report_of_part};
 
 const BASE_STYLE: &str = include_str!("base.css");

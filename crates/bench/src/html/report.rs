@@ -7,7 +7,11 @@
 use serde_json::{Value, json};
 
 use super::Page;
-use crate::{MachineInfo, Row, Summary, suite::TargetLine};
+use crate::{
+    MachineInfo, Row, Summary,
+    suite::TargetLine,
+    test_key::{TestKey, test_labels},
+};
 
 /// The rows as one page. `machine` is shown at the top; without one, that of the first row that knows its machine.
 ///
@@ -126,158 +130,6 @@ fn engine_label(summaries: &[Summary], row: &Row) -> String {
     }
 }
 
-/// What the rows of one test have in common, whatever the engine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TestKey {
-    suite: String,
-    test: String,
-    operation: String,
-    workload: String,
-    pattern: String,
-    codec: String,
-    sync: String,
-    /// Threads, operations, batch, key, value and range sizes.
-    numbers: [u64; 6],
-}
-
-impl TestKey {
-    pub(crate) fn of(row: &Row) -> Self {
-        let sync = match row.sync_mode.as_str() {
-            "" if row.sync_enabled => "full",
-            mode => mode,
-        };
-        Self {
-            suite: row.suite.clone(),
-            test: row.test_name.clone(),
-            operation: row.operation.clone(),
-            workload: row.workload.clone(),
-            pattern: row.pattern.clone(),
-            codec: row.codec.clone(),
-            sync: sync.to_owned(),
-            numbers: [
-                row.threads,
-                row.num_operations,
-                row.batch_size,
-                row.key_size,
-                row.value_size,
-                row.range_size,
-            ],
-        }
-    }
-
-    /// The name of the test, or what was measured when it has none.
-    fn name(&self) -> String {
-        if self.test.is_empty() {
-            self.operation.to_lowercase()
-        } else {
-            self.test.clone()
-        }
-    }
-
-    /// The name and what was measured.
-    fn short_label(&self) -> String {
-        let operation = self.operation.to_lowercase();
-        if self.test.is_empty() || operation.is_empty() {
-            self.name()
-        } else {
-            format!("{} ({operation})", self.test)
-        }
-    }
-
-    /// The fields in which tests of one name can differ, as text; empty where there is nothing to say.
-    fn fields(&self) -> [String; 11] {
-        let [threads, operations, batch, key, value, range] = self.numbers;
-        let say = |number: u64, what: &str| match number {
-            0 => String::new(),
-            1 => format!("1 {what}"),
-            _ => format!("{number} {what}"),
-        };
-        [
-            self.workload.clone(),
-            self.pattern.clone(),
-            say(threads, if threads == 1 { "thread" } else { "threads" }),
-            say(batch, "a batch"),
-            say(range, "a range"),
-            say(key, "B keys"),
-            say(value, "B values"),
-            self.codec.clone(),
-            match self.sync.as_str() {
-                "" => String::new(),
-                mode => format!("sync {mode}"),
-            },
-            self.suite.clone(),
-            say(operations, "operations"),
-        ]
-    }
-
-    /// The label with every field.
-    pub(super) fn long_label(&self) -> String {
-        let fields = self.fields();
-        let said = fields.iter().filter(|field| !field.is_empty());
-        let said: Vec<&str> = said.map(String::as_str).collect();
-        format!("{}, {}", self.short_label(), said.join(", "))
-    }
-
-    /// The label with the first fields that tell it from all of `others`.
-    fn distinct_label(&self, others: &[&Self]) -> String {
-        let fields = self.fields();
-        let mut label = self.short_label();
-        let mut rivals: Vec<[String; 11]> = others
-            .iter()
-            .filter(|other| **other != self)
-            .map(|other| other.fields())
-            .collect();
-        for (place, field) in fields.iter().enumerate() {
-            let count = rivals.len();
-            rivals.retain(|other| other[place] == *field);
-            if rivals.len() < count && !field.is_empty() {
-                label.push_str(", ");
-                label.push_str(field);
-            }
-        }
-        label
-    }
-
-    fn to_json(&self, label: &str) -> Value {
-        let [threads, operations, batch, key, value, range] = self.numbers;
-        json!({
-            "label": label,
-            "suite": self.suite,
-            "operation": self.operation,
-            "workload": self.workload,
-            "pattern": self.pattern,
-            "codec": self.codec,
-            "sync": self.sync,
-            "threads": threads,
-            "operations": operations,
-            "batch": batch,
-            "key_size": key,
-            "value_size": value,
-            "range_size": range,
-        })
-    }
-}
-
-/// A label for each test: the shortest one that no other test has too.
-pub(crate) fn test_labels(tests: &[TestKey]) -> Vec<String> {
-    let is_unique = |test: &TestKey, label: &dyn Fn(&TestKey) -> String| {
-        let own = label(test);
-        tests.iter().filter(|other| label(other) == own).count() == 1
-    };
-    let label = |test: &TestKey| {
-        if is_unique(test, &TestKey::name) {
-            test.name()
-        } else if is_unique(test, &TestKey::short_label) {
-            test.short_label()
-        } else {
-            let short = test.short_label();
-            let same = tests.iter().filter(|other| other.short_label() == short);
-            test.distinct_label(&same.collect::<Vec<_>>())
-        }
-    };
-    tests.iter().map(label).collect()
-}
-
 /// The numbers of one engine in one test.
 fn cell(summary: &Summary, rows: &[Row], engine: usize, test: usize) -> Value {
     let row = &summary.row;
@@ -331,49 +183,4 @@ fn cell(summary: &Summary, rows: &[Row], engine: usize, test: usize) -> Value {
         "wrong": row.wrong, "not_found": row.not_found,
         "timeline": timeline,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_say_no_more_than_they_must() {
-        let key = |test: &str, operation: &str, workload: &str, threads| {
-            TestKey::of(&Row {
-                test_name: test.into(),
-                operation: operation.into(),
-                workload: workload.into(),
-                threads,
-                value_size: 100,
-                codec: "lz4".into(),
-                ..Row::default()
-            })
-        };
-        let tests = [
-            key("fill", "PUT", "write", 8),
-            key("mixed", "PUT", "mixed", 8),
-            key("mixed", "GET", "mixed", 8),
-            key("read", "GET", "read", 8),
-            key("read", "GET", "missing", 8),
-            key("read", "GET", "missing", 1),
-            key("", "SEEK", "seek", 1),
-        ];
-        assert_eq!(
-            test_labels(&tests),
-            [
-                "fill",
-                "mixed (put)",
-                "mixed (get)",
-                "read (get), read",
-                "read (get), missing, 8 threads",
-                "read (get), missing, 1 thread",
-                "seek",
-            ]
-        );
-        assert_eq!(
-            tests[0].long_label(),
-            "fill (put), write, 8 threads, 100 B values, lz4"
-        );
-    }
 }
