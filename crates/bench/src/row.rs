@@ -268,7 +268,7 @@ columns! {
     sync_enabled: bool,
     /// 999 of 1,000 calls were as fast.
     p99_9_us: f64,
-    /// The engine's version, or the file it was loaded from.
+    /// The engine's version, the file it was loaded from, or both.
     engine_version: String,
     /// Which repetition, from 1.
     round: u64,
@@ -377,6 +377,11 @@ impl Row {
     pub fn read_csv(input: impl Read) -> Result<Vec<Self>> {
         let mut reader = csv::Reader::from_reader(input);
         let header = reader.headers().map_err(malformed)?.clone();
+        if header.is_empty() {
+            return Err(BenchError::Results(
+                "it is empty: no engine was measured".into(),
+            ));
+        }
         if !header.iter().any(|column| column == "engine") {
             let message = "not a result file: the first line names no column \"engine\"";
             return Err(BenchError::Results(message.into()));
@@ -414,7 +419,8 @@ impl Row {
     /// Reads what [`Row::write_jsonl`] wrote. Empty lines are passed over.
     ///
     /// # Errors
-    /// [`BenchError::Io`]: `input` cannot be read; [`BenchError::Results`]: a line is no row, with its number.
+    /// [`BenchError::Io`]: `input` cannot be read; [`BenchError::Results`]: a line is no row, with its number. Every row names
+    /// its engine.
     pub fn read_jsonl(input: impl BufRead) -> Result<Vec<Self>> {
         let mut rows = Vec::new();
         for (number, line) in input.lines().enumerate() {
@@ -422,9 +428,15 @@ impl Row {
             if line.trim().is_empty() {
                 continue;
             }
-            rows.push(serde_json::from_str(&line).map_err(|source| {
-                BenchError::Results(format!("line {}: not a row: {source}", number + 1))
-            })?);
+            let refused = |why: &dyn std::fmt::Display| {
+                BenchError::Results(format!("line {}: not a row: {why}", number + 1))
+            };
+            let fields: serde_json::Value =
+                serde_json::from_str(&line).map_err(|source| refused(&source))?;
+            if fields.is_object() && fields.get("engine").is_none() {
+                return Err(refused(&"it has no field \"engine\""));
+            }
+            rows.push(serde_json::from_value(fields).map_err(|source| refused(&source))?);
         }
         Ok(rows)
     }
@@ -432,18 +444,26 @@ impl Row {
     /// Reads a result file of either format: JSON lines when it begins with a brace, else CSV.
     ///
     /// # Errors
-    /// As [`Row::read_csv`] and [`Row::read_jsonl`], with the file's name.
+    /// As [`Row::read_csv`] and [`Row::read_jsonl`], with the file's name; [`BenchError::Results`] also when it has no rows.
     pub fn read_file(path: &Path) -> Result<Vec<Self>> {
         let doing = || format!("read {}", path.display());
         let file = fs::File::open(path).map_err(BenchError::io(doing()))?;
         let mut input = BufReader::new(file);
         let start = input.fill_buf().map_err(BenchError::io(doing()))?;
         let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
+        let is_cut = !start.contains(&b'\n');
         let rows = if first == Some(&b'{') {
             Self::read_jsonl(input)
         } else {
             Self::read_csv(input)
         };
+        let rows = rows.and_then(|rows| match (rows.is_empty(), is_cut) {
+            (false, _) => Ok(rows),
+            (true, true) => Err(BenchError::Results(
+                "it is cut off inside its header".into(),
+            )),
+            (true, false) => Err(BenchError::Results("it has a header and no rows".into())),
+        });
         rows.map_err(|error| match error {
             BenchError::Results(text) => BenchError::Results(format!("{}: {text}", path.display())),
             other => other,
@@ -560,14 +580,33 @@ mod tests {
             let message = Row::read_csv(text.as_bytes()).expect_err(text).to_string();
             assert!(message.contains(expected), "{message}");
         }
-        let message = Row::read_jsonl(&b"{}\n[1]\n"[..])
-            .expect_err("list")
-            .to_string();
-        assert!(message.contains("line 2"), "{message}");
+        for line in ["[1]", "{\"a\":1}", "{\"engine\":1}", "{\"engine\":"] {
+            let text = format!("{{\"engine\":\"x\"}}\n{line}\n");
+            let message = Row::read_jsonl(text.as_bytes())
+                .expect_err(line)
+                .to_string();
+            assert!(message.contains("line 2: not a row"), "{message}");
+        }
         let message = Row::read_file(Path::new("/nowhere/rows.csv"))
             .expect_err("none")
             .to_string();
         assert!(message.contains("/nowhere/rows.csv"), "{message}");
+    }
+
+    #[test]
+    fn files_without_rows_say_what_is_missing() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let file = directory.path().join("rows.csv");
+        for (text, expected) in [
+            ("", "empty"),
+            ("engine,test_na", "cut off inside its header"),
+            ("engine,test_name\n", "no rows"),
+        ] {
+            fs::write(&file, text).expect("file");
+            let message = Row::read_file(&file).expect_err(text).to_string();
+            assert!(message.contains(expected), "{message}");
+            assert!(message.contains("rows.csv"), "{message}");
+        }
     }
 
     #[test]
