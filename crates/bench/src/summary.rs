@@ -15,6 +15,8 @@ pub struct Summary {
     pub rounds: u64,
     /// Rounds that did not.
     pub failed: u64,
+    /// The first of those: how it failed.
+    pub failure: Option<Row>,
     /// The slowest good round, in operations per second.
     pub ops_per_sec_min: f64,
     /// The fastest.
@@ -88,11 +90,14 @@ fn is_same_test(left: &Row, right: &Row) -> bool {
 fn summarize(group: &[&Row]) -> Summary {
     let good: Vec<&Row> = group.iter().copied().filter(|row| row.is_ok()).collect();
     let failed = (group.len() - good.len()) as u64;
+    let failure = group.iter().find(|row| !row.is_ok());
+    let failure = failure.map(|row| (*row).clone());
     let Some(first) = good.first() else {
         return Summary {
             row: group[0].clone(),
             rounds: 0,
             failed,
+            failure,
             ops_per_sec_min: 0.0,
             ops_per_sec_max: 0.0,
         };
@@ -101,6 +106,11 @@ fn summarize(group: &[&Row]) -> Summary {
     for (field, of) in FIELDS {
         *field(&mut row) = median(good.iter().map(|row| of(row)).collect());
     }
+    // Known at the end of a run only, which other rounds may not have reached.
+    for (field, of) in FIELDS_OF_END {
+        let known = good.iter().map(|row| of(row));
+        *field(&mut row) = median(known.filter(|number| *number > 0.0).collect());
+    }
     row.round = 0;
     row.status = Status::Ok;
     let rates = || good.iter().map(|row| row.ops_per_sec);
@@ -108,6 +118,7 @@ fn summarize(group: &[&Row]) -> Summary {
         row,
         rounds: good.len() as u64,
         failed,
+        failure,
         ops_per_sec_min: rates().fold(f64::INFINITY, f64::min),
         ops_per_sec_max: rates().fold(0.0, f64::max),
     }
@@ -135,7 +146,7 @@ macro_rules! fields {
     };
 }
 
-/// Every measured number.
+/// Every number that is measured in a step.
 const FIELDS: &[Field] = fields![
     ops_per_sec,
     duration_sec,
@@ -155,14 +166,13 @@ const FIELDS: &[Field] = fields![
     cpu_user_sec,
     cpu_sys_sec,
     cpu_percent,
-    db_size_mb,
     db_size_settled_mb,
-    write_amp,
-    read_amp,
-    space_amp,
     wall_sec,
     settle_sec,
 ];
+
+/// Every number that is measured once the database is closed.
+const FIELDS_OF_END: &[Field] = fields![db_size_mb, write_amp, read_amp, space_amp];
 
 #[cfg(test)]
 mod tests {
@@ -199,10 +209,25 @@ mod tests {
         let all = Summary::of(&rows);
         assert_eq!(all.len(), 2);
         assert_eq!((all[0].rounds, all[0].failed), (2, 1));
+        let failure = all[0].failure.as_ref().expect("kept");
+        assert_eq!(failure.status, Status::Failed);
         assert!((all[0].row.ops_per_sec - 15.0).abs() < 1e-9);
         assert!((all[0].row.p99_us - 75_000.0).abs() < 1e-6);
         assert!((all[0].ops_per_sec_max - 20.0).abs() < 1e-9);
         assert_eq!(all[1].row.engine, "b");
+    }
+
+    #[test]
+    fn a_round_that_broke_off_later_does_not_halve_what_the_others_measured() {
+        let whole = Row {
+            db_size_mb: 10.0,
+            write_amp: 3.0,
+            ..row("a", 1, 1.0)
+        };
+        let all = Summary::of(&[whole, row("a", 2, 1.0)]);
+        assert_eq!(all[0].rounds, 2);
+        assert!((all[0].row.db_size_mb - 10.0).abs() < 1e-9);
+        assert!((all[0].row.write_amp - 3.0).abs() < 1e-9);
     }
 
     #[test]

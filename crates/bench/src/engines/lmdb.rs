@@ -365,3 +365,25 @@ fn walk(
     }
     Ok(visited)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EngineKind;
+
+    /// Method: where the library is installed; where it is not, the error must say so.
+    #[test]
+    fn the_version_names_the_release_and_the_file() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let settings = Settings::new(EngineKind::Lmdb, directory.path().to_owned());
+        match LmdbEngine::open(&settings) {
+            Ok(engine) => {
+                let version = engine.version();
+                assert!(version.starts_with("0."), "{version}");
+                assert!(version.contains("liblmdb"), "{version}");
+            }
+            Err(BenchError::Missing(message)) => assert!(message.contains("LMDB"), "{message}"),
+            Err(source) => panic!("{source}"),
+        }
+    }
+}
