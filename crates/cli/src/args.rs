@@ -439,6 +439,11 @@ pub(crate) struct BenchArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchAction {
     /// Compare two result files and mark what became slower
+    ///
+    /// Rows pair when they agree in engine, suite, test_name, operation, workload, pattern, codec, sync_mode, threads,
+    /// num_operations, batch_size, key_size, value_size and range_size. The exit code is 2 when a number became worse, a row
+    /// failed that did not before, or a row of OLD is not in NEW. Results of different settings, such as two codecs, are shown
+    /// side by side by `kingtide bench show`.
     Compare(CompareArgs),
     /// Print the tables of kept results, and write their page
     Show(ShowArgs),
@@ -465,6 +470,9 @@ pub(crate) struct CompareArgs {
     /// How much slower counts, in percent, beyond the spread of the rounds
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     pub(crate) threshold: f64,
+    /// Rows of OLD that NEW lacks are no failure; they are listed all the same
+    #[arg(long)]
+    pub(crate) allow_missing: bool,
     /// Write a page for the browser too
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,

@@ -84,7 +84,9 @@ fillElement(main, {}, [
   h("div", { class: "tiles" },
     tile(h("span", { class: regressions.length > 0 ? "bad" : "good", id: "regression-count" }, whole(regressions.length)), regressions.length === 1 ? "number got worse" : "numbers got worse"),
     tile(whole(improvements.length), improvements.length === 1 ? "number got better" : "numbers got better"),
-    tile(whole(DATA.pairs.length), DATA.pairs.length === 1 ? "test compared" : "tests compared"), tile(`${DATA.threshold_percent} %`, "threshold")),
+    tile(whole(DATA.pairs.length), DATA.pairs.length === 1 ? "test compared" : "tests compared"),
+    DATA.only_old.length > 0 && tile(h("span", { class: "bad", id: "missing-count" }, whole(DATA.only_old.length)), DATA.only_old.length === 1 ? "test is gone" : "tests are gone"),
+    tile(`${DATA.threshold_percent} %`, "threshold")),
   h("p", { class: "note" }, "A difference counts when it is beyond the threshold (twice that for processor, memory and write amplification, four times for p99, eight for p99.9) "
     + "and when all rounds after are on one side of all rounds before; with a single round it must be twice as large."),
   DATA.pairs.length === 0 && h("section", { class: "card" }, h("h2", {}, "Nothing to compare"), "The results have no test in common."),
@@ -92,7 +94,7 @@ fillElement(main, {}, [
   listCard("improvements", "Better", improvements, "good"),
   throughputCard(),
   DATA.pairs.length > 0 && allCard(),
-  missingCard("Only before", DATA.only_old), missingCard("Only after", DATA.only_new),
+  missingCard(`Only in ${DATA.old_name}`, DATA.only_old), missingCard(`Only in ${DATA.new_name}`, DATA.only_new),
   h("p", { class: "note" }, `Made by Kingtide ${DATA.version}.`),
 ]);
 document.body.dataset.drawn = "yes";

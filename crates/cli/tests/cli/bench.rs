@@ -293,6 +293,13 @@ fn an_engine_that_fails_in_the_middle_keeps_its_rows() {
         .expect("a shell");
     let told = String::from_utf8_lossy(&limited.stderr);
     assert_eq!(limited.status.code(), Some(2), "{told}");
+    assert!(told.contains("rows that failed, told above: 3"), "{told}");
+    let table = String::from_utf8_lossy(&limited.stdout);
+    let first = table.lines().nth(1).unwrap_or_default();
+    assert!(
+        first.contains("PUT 10 operations") && first.trim_end().ends_with('-'),
+        "the size was not measured: {table}"
+    );
     let rows = kingtide_bench::Row::read_file(Path::new(&csv)).expect("written");
     let statuses: Vec<_> = rows
         .iter()
@@ -343,5 +350,122 @@ fn settings_that_make_no_sense_are_refused() {
         fs::read_dir(&folder).expect("folder").count(),
         0,
         "nothing is left"
+    );
+}
+
+/// A result file with a row for each workload, codec and rate.
+fn results(place: &Place, name: &str, rows: &[(&str, &str, f64)]) -> String {
+    let rows: Vec<kingtide_bench::Row> = rows
+        .iter()
+        .map(|(workload, codec, ops_per_sec)| kingtide_bench::Row {
+            engine: "kingtide".into(),
+            test_name: "all".into(),
+            operation: "GET".into(),
+            workload: (*workload).into(),
+            codec: (*codec).into(),
+            ops_per_sec: *ops_per_sec,
+            ..kingtide_bench::Row::default()
+        })
+        .collect();
+    let mut bytes = Vec::new();
+    kingtide_bench::Row::write_csv(&rows, &mut bytes).expect("memory");
+    place.file(name, bytes)
+}
+
+/// Goal: a row that is gone is told, and is a failure unless that is meant. Method: the workload `seek` is in the old file
+/// only, `rmw` in the new one only.
+#[test]
+fn rows_of_one_file_only_are_listed_and_missing_ones_fail() {
+    let place = Place::new();
+    let old = results(
+        &place,
+        "old.csv",
+        &[("read", "none", 9.0), ("seek", "none", 9.0)],
+    );
+    let new = results(
+        &place,
+        "new.csv",
+        &[("read", "none", 9.0), ("rmw", "none", 9.0)],
+    );
+    let html = place.argument("page.html");
+    let ran = run(&["bench", "compare", &old, &new, "--html", &html]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.stderr.contains("not in"), "{ran:?}");
+    let text = ran.text();
+    assert!(
+        text.contains("only in OLD: kingtide: all GET seek"),
+        "{text}"
+    );
+    assert!(
+        text.contains("only in NEW: kingtide: all GET rmw"),
+        "{text}"
+    );
+    let page = fs::read_to_string(&html).expect("written");
+    assert!(
+        page.contains("\"only_old\":[\"kingtide: all (get), seek"),
+        "{page}"
+    );
+    let ran = run_well(&["bench", "compare", &old, &new, "--allow-missing", "--json"]);
+    let objects = ran.objects();
+    assert_eq!(objects.len(), 3, "{ran:?}");
+    assert_eq!(objects[0]["name"], "GET read", "{ran:?}");
+    assert_eq!(objects[1]["only_in"], "old", "{ran:?}");
+    assert_eq!(objects[2]["only_in"], "new", "{ran:?}");
+}
+
+#[test]
+fn files_that_do_not_pair_say_in_what_they_differ() {
+    let place = Place::new();
+    let plain = results(&place, "plain.csv", &[("read", "none", 9.0)]);
+    let packed = results(&place, "packed.csv", &[("read", "zstd", 9.0)]);
+    run_badly(
+        &["bench", "compare", &plain, &packed],
+        "the closest differ in codec: none and zstd",
+    );
+    let shown = run_well(&["bench", "show", &plain, &packed]);
+    assert!(shown.text().contains("GET none"), "{shown:?}");
+    assert!(shown.text().contains("GET zstd"), "{shown:?}");
+    let no_row = place.file("no-row.jsonl", "{\"a\":1}\n");
+    let header = place.file("header.csv", "engine,test_name\n");
+    for command in [
+        &["bench", "show", &no_row][..],
+        &["bench", "compare", &plain, &no_row],
+    ] {
+        run_badly(command, "line 1: not a row");
+    }
+    run_badly(
+        &["bench", "compare", &header, &plain],
+        "a header and no rows",
+    );
+}
+
+/// Goal: no result is lost because two outputs, or an output and an input, are one file, however it is named.
+#[test]
+fn outputs_that_would_overwrite_each_other_are_refused_before_anything_is_written() {
+    let place = Place::new();
+    let folder = place.argument("");
+    let old = results(&place, "old.csv", &[("read", "none", 9.0)]);
+    let before = fs::read_to_string(&old).expect("written");
+    let same = place.argument("./old.csv");
+    run_badly(
+        &["bench", "compare", &old, &old, "--html", &same],
+        "which is read",
+    );
+    run_badly(&["bench", "show", &old, "--csv", &same], "which is read");
+    let (one, other) = (place.argument("x"), place.argument("./x"));
+    let twice = ["bench", "write", "-n", "100", "--db", &folder];
+    run_badly(
+        &[&twice[..], &["--csv", &one, "--jsonl", &other]].concat(),
+        "--csv and --jsonl name the same file",
+    );
+    assert!(!place.path("x").exists());
+    assert_eq!(fs::read_to_string(&old).expect("kept"), before);
+    let suite = place.file(
+        "mine.toml",
+        "name = \"m\"\n[[test]]\nname = \"t\"\nsteps = [{workload = \"write\"}]\n",
+    );
+    run_badly(
+        &["bench", "--suite", &suite, "--db", &folder, "--csv", &suite],
+        "which is read",
     );
 }

@@ -426,7 +426,7 @@ fn a_comparison_marks_what_became_worse() {
         let drawn = seen.drawn();
         assert!(drawn.contains(r#"id="regression-count">3<"#));
         assert!(drawn.contains("old &lt;b&gt;.jsonl") && !drawn.contains("<img"));
-        assert!(drawn.contains("Only before") && !drawn.contains("Only after"));
+        assert!(drawn.contains("Only in old &lt;b&gt;") && !drawn.contains("Only in new"));
         assert!(!drawn.contains("NaN") && !drawn.contains("undefined"));
     }
     let nothing = page(

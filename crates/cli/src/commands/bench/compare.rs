@@ -3,93 +3,175 @@
 
 use std::fs;
 
-use kingtide_bench::{Comparison, Difference, Metric, Pair, Row, Verdict, compare, html};
+use kingtide_bench::{
+    Comparison, Difference, Metric, Pair, Row, Verdict, compare, html, operation_labels,
+    why_nothing_pairs,
+};
 use serde_json::{Value, json};
 
 use super::{
     failed,
-    table::{duration, rate},
+    fitted::{fitted, terminal_columns},
+    results::refuse_shared_files,
+    table::{NOT_MEASURED, duration, rate},
 };
 use crate::{
     args::CompareArgs,
-    commands::inspect::new_table,
     failure::{Failure, Result},
     output::Output,
 };
+
+const HEADER: [&str; 9] = [
+    "test",
+    "operation",
+    "engine",
+    "before",
+    "after",
+    "ratio",
+    "p99 before",
+    "p99 after",
+    "",
+];
+
+/// The columns that a narrow terminal does without, the least important first. The words at the end tell of p99 too.
+const SPARE: [&str; 4] = ["p99 before", "p99 after", "before", "after"];
 
 pub(super) fn run(args: &CompareArgs, output: &mut Output) -> Result<()> {
     if !(args.threshold.is_finite() && args.threshold >= 0.0) {
         let message = "the threshold must be 0 or more percent".to_owned();
         return Err(Failure::Usage(message, "see `kingtide help bench compare`"));
     }
+    let inputs = [args.old.clone(), args.new.clone()];
+    refuse_shared_files(&inputs, &[("--html", args.html.as_deref())])?;
     let old = Row::read_file(&args.old).map_err(failed)?;
     let new = Row::read_file(&args.new).map_err(failed)?;
     let comparison = compare(&old, &new, args.threshold);
     if comparison.pairs.is_empty() {
-        return Err(Failure::Benchmark("the files have no row in common".into()));
+        return Err(Failure::Usage(
+            format!(
+                "the files have no row in common; the closest differ in {}",
+                why_nothing_pairs(&old, &new)
+            ),
+            "rows pair that measured the same with the same settings, see `kingtide help bench compare`; \
+             `kingtide bench show OLD NEW` shows others side by side",
+        ));
     }
     if let Some(path) = &args.html {
         let (old, new) = (args.old.display(), args.new.display());
         let page = html::comparison(&comparison, &old.to_string(), &new.to_string());
         fs::write(path, page).map_err(Failure::io(format!("write {}", path.display())))?;
     }
+    let named = Named::of(&comparison);
     if output.json {
-        for pair in &comparison.pairs {
-            output.object(&pair_json(pair))?;
+        for object in named.objects() {
+            output.object(&object)?;
         }
     } else {
-        print(&comparison, output)?;
+        output.raw(named.text(terminal_columns()).as_bytes())?;
     }
+    judge(&comparison, args)
+}
+
+/// An error when a number became worse, or a row is gone.
+fn judge(comparison: &Comparison, args: &CompareArgs) -> Result<()> {
+    let mut found = Vec::new();
     match comparison.regressions().len() {
-        0 => Ok(()),
-        worse => Err(Failure::Benchmark(format!(
+        0 => {}
+        worse => found.push(format!(
             "{worse} numbers in {} rows became worse",
             comparison.pairs.len()
-        ))),
+        )),
+    }
+    match comparison.only_old.len() {
+        gone if gone > 0 && !args.allow_missing => found.push(format!(
+            "rows of {} that are not in {}: {gone} (--allow-missing if that is meant)",
+            args.old.display(),
+            args.new.display()
+        )),
+        _ => {}
+    }
+    if found.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Benchmark(found.join("; ")))
     }
 }
 
-fn print(comparison: &Comparison, output: &mut Output) -> Result<()> {
-    let mut table = new_table(&[
-        "test",
-        "operation",
-        "engine",
-        "before",
-        "after",
-        "ratio",
-        "p99 before",
-        "p99 after",
-        "",
-    ]);
-    for pair in &comparison.pairs {
-        let row = &pair.new;
-        let shown = |metric, text: fn(f64) -> String| match pair.difference(metric) {
-            Some(difference) => [text(difference.old.median), text(difference.new.median)],
-            None => ["-".to_owned(), "-".to_owned()],
-        };
-        let ratio = pair.difference(Metric::Throughput).map(Difference::ratio);
-        let ([before, after], [p99_before, p99_after]) = (
-            shown(Metric::Throughput, rate),
-            shown(Metric::P99, duration),
-        );
-        table.add_row(vec![
-            row.test_name.clone(),
-            format!("{} {}", row.operation, row.pattern),
-            row.engine.clone(),
-            before,
-            after,
-            ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
-            p99_before,
-            p99_after,
-            verdict(pair),
-        ]);
+/// A comparison, and for each row what to call its operation.
+struct Named<'a> {
+    pairs: Vec<(&'a Pair, String)>,
+    /// Rows of one file only, with the name of the file.
+    only: Vec<(&'static str, &'a Row, String)>,
+}
+
+impl<'a> Named<'a> {
+    fn of(comparison: &'a Comparison) -> Self {
+        let only = |file, rows: &'a [Row]| rows.iter().map(move |row| (file, row));
+        let only: Vec<(&str, &Row)> = only("OLD", &comparison.only_old)
+            .chain(only("NEW", &comparison.only_new))
+            .collect();
+        let of_pairs = comparison.pairs.iter().map(|pair| &pair.new);
+        let mut names = operation_labels(of_pairs.chain(only.iter().map(|(_, row)| *row)));
+        let names_of_only = names.split_off(comparison.pairs.len());
+        let only = only.into_iter().zip(names_of_only);
+        Self {
+            pairs: comparison.pairs.iter().zip(names).collect(),
+            only: only.map(|((file, row), name)| (file, row, name)).collect(),
+        }
     }
-    output.line(&table.to_string())?;
-    let only = comparison.only_old.len() + comparison.only_new.len();
-    if only > 0 && !output.quiet {
-        output.line(&format!("{only} rows are in one of the files only"))?;
+
+    /// A table of the pairs in as many columns as `room` allows, and below it the rows of one file only.
+    fn text(&self, room: Option<u16>) -> String {
+        let lines: Vec<Vec<String>> = self
+            .pairs
+            .iter()
+            .map(|(pair, name)| line(pair, name))
+            .collect();
+        let mut text = fitted(&HEADER, &lines, &SPARE, room, "--json");
+        for (file, row, name) in &self.only {
+            text.push_str(&format!(
+                "only in {file}: {}: {} {name}\n",
+                row.engine, row.test_name
+            ));
+        }
+        text
     }
-    Ok(())
+
+    fn objects(&self) -> Vec<Value> {
+        let pairs = self.pairs.iter().map(|(pair, name)| pair_json(pair, name));
+        let only = self.only.iter().map(|(file, row, name)| {
+            json!({
+                "engine": row.engine,
+                "test_name": row.test_name,
+                "operation": row.operation,
+                "name": name,
+                "only_in": file.to_lowercase(),
+                "numbers": [],
+            })
+        });
+        pairs.chain(only).collect()
+    }
+}
+
+fn line(pair: &Pair, name: &str) -> Vec<String> {
+    let shown = |metric, text: fn(f64) -> String| match pair.difference(metric) {
+        Some(difference) => [text(difference.old.median), text(difference.new.median)],
+        None => [NOT_MEASURED, NOT_MEASURED].map(str::to_owned),
+    };
+    let ratio = pair.difference(Metric::Throughput).map(Difference::ratio);
+    let [before, after] = shown(Metric::Throughput, rate);
+    let [p99_before, p99_after] = shown(Metric::P99, duration);
+    vec![
+        pair.new.test_name.clone(),
+        name.to_owned(),
+        pair.new.engine.clone(),
+        before,
+        after,
+        ratio.map_or(NOT_MEASURED.to_owned(), |ratio| format!("{ratio:.2}")),
+        p99_before,
+        p99_after,
+        verdict(pair),
+    ]
 }
 
 /// What became of a row, in a few words: what became worse in capitals.
@@ -113,7 +195,7 @@ fn verdict(pair: &Pair) -> String {
     words.join(", ")
 }
 
-fn pair_json(pair: &Pair) -> Value {
+fn pair_json(pair: &Pair, name: &str) -> Value {
     let numbers = pair.differences.iter().map(|difference| {
         json!({
             "metric": difference.metric.name(),
@@ -127,6 +209,7 @@ fn pair_json(pair: &Pair) -> Value {
         "engine": pair.new.engine,
         "test_name": pair.new.test_name,
         "operation": pair.new.operation,
+        "name": name,
         "version_before": pair.old.engine_version,
         "version_after": pair.new.engine_version,
         "numbers": numbers.collect::<Vec<_>>(),

@@ -1,6 +1,7 @@
 //! `bench`: the front end of the benchmark. Every engine runs in a process of its own, in a directory of its own.
 
 mod compare;
+mod fitted;
 mod interrupt;
 mod progress;
 mod results;
@@ -70,7 +71,8 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
     };
     campaign.check().map_err(usage)?;
     let judged = campaign.engines.first().map_or("", |engine| &engine.label);
-    let results = Results::create(&args.outputs.files, &campaign.suite.targets, judged)?;
+    let read: Vec<_> = args.suite.iter().cloned().collect();
+    let results = Results::create(&args.outputs.files, &read, &campaign.suite.targets, judged)?;
     let machine = MachineWatch::start(&parent);
     let mut progress = Progress::new(&campaign, results, output);
     for warning in busy_warnings(&machine.info(), machine.busy_processors()) {
@@ -81,6 +83,7 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
     let (results, failures, mut notes) = progress.finish();
     notes.extend(busy_warnings(&machine.info(), machine.busy_processors()));
     notes.push(format!("databases were in {}", directory.path().display()));
+    let failed_rows = results.failed_rows();
     let remark = outcome.as_ref().ok().and_then(|ended| remark(*ended, runs));
     results.finish(&notes, remark.as_deref(), output)?;
     if args.outputs.keep {
@@ -91,10 +94,13 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
         return Err(Failure::Interrupted(remark, interrupts.exit_code()));
     }
     if failures.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::Benchmark(failures.join("; ")))
+        return Ok(());
     }
+    let message = match output.json || output.quiet {
+        true => failures.join("; "),
+        false => format!("rows that failed, told above: {failed_rows}"),
+    };
+    Err(Failure::Benchmark(message))
 }
 
 /// What is to be said of results that are not whole.

@@ -12,7 +12,7 @@ use kingtide_bench::{
     suite::{Target, judge},
 };
 
-use super::{table, targets};
+use super::{fitted::terminal_columns, table, targets};
 use crate::{
     args::ResultFiles,
     failure::{Failure, Result},
@@ -88,8 +88,23 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Nothing yet. `targets` are what is judged at the end, for the engine of this label.
-    pub(super) fn create(files: &ResultFiles, targets: &[Target], engine: &str) -> Result<Self> {
+    /// Nothing yet. `inputs` are files that must not be written over; `targets` are what is judged at the end, for the engine
+    /// of this label.
+    pub(super) fn create(
+        files: &ResultFiles,
+        inputs: &[PathBuf],
+        targets: &[Target],
+        engine: &str,
+    ) -> Result<Self> {
+        refuse_shared_files(
+            inputs,
+            &[
+                ("--csv", files.csv.as_deref()),
+                ("--jsonl", files.jsonl.as_deref()),
+                ("--report", files.report.as_deref()),
+                ("--html", files.html.as_deref()),
+            ],
+        )?;
         Ok(Self {
             rows: Vec::new(),
             targets: targets.to_vec(),
@@ -132,6 +147,13 @@ impl Results {
         Ok(())
     }
 
+    /// How many lines below the table tell a failure.
+    pub(super) fn failed_rows(&self) -> usize {
+        let summaries = Summary::of(&self.rows);
+        let failed = summaries.iter().filter(|summary| summary.failed > 0);
+        failed.count()
+    }
+
     /// Prints the tables, and writes them where they were asked for. They are printed also when they cannot be written.
     /// `remark` says why they are not all that was asked for, if so.
     pub(super) fn finish(
@@ -141,21 +163,18 @@ impl Results {
         output: &mut Output,
     ) -> Result<()> {
         let judged = judge(&self.targets, &self.rows, &self.engine);
-        let mut text = remark.map_or_else(String::new, |remark| format!("{remark}\n"));
-        text.push_str(&table::results(&Summary::of(&self.rows)));
-        let tables_end = text.len();
-        for note in notes {
-            text.push_str(note);
-            text.push('\n');
-        }
+        let above = remark.map_or_else(String::new, |remark| format!("{remark}\n"));
+        let summaries = Summary::of(&self.rows);
+        let mut below: String = notes.iter().map(|note| format!("{note}\n")).collect();
         let of_targets = targets::targets(&judged);
         if !of_targets.is_empty() {
-            text.push('\n');
-            text.push_str(&of_targets);
+            below.push('\n');
+            below.push_str(&of_targets);
         }
         let mut written = Ok(());
         if let Some(report) = &mut self.report {
-            written = report.write_whole(text.as_bytes());
+            let tables = table::results(&summaries, None);
+            written = report.write_whole((above.clone() + &tables + &below).as_bytes());
         }
         if let Some(page) = &mut self.html {
             let html = match remark {
@@ -168,11 +187,55 @@ impl Results {
         if output.json || self.rows.is_empty() {
             return written;
         }
-        if output.quiet {
-            text.truncate(tables_end);
-            text.push_str(&of_targets);
-        }
-        output.raw(text.as_bytes())?;
+        let tables = table::results(&summaries, terminal_columns());
+        let below = if output.quiet { of_targets } else { below };
+        output.raw((above + &tables + &below).as_bytes())?;
         written
     }
+}
+
+/// Refuses two outputs in one file, and an output in the place of an input. Devices and pipes take what they are given.
+pub(super) fn refuse_shared_files(
+    inputs: &[PathBuf],
+    outputs: &[(&str, Option<&Path>)],
+) -> Result<()> {
+    let refused = |message: String| {
+        let hint = "name another file; nothing was written";
+        Err(Failure::Usage(message, hint))
+    };
+    let outputs = outputs
+        .iter()
+        .filter_map(|(option, path)| path.map(|path| (*option, path)));
+    let mut taken: Vec<(&str, PathBuf)> = Vec::new();
+    for (option, path) in outputs {
+        if path.exists() && !path.is_file() {
+            continue;
+        }
+        let place = place(path);
+        if inputs.iter().any(|input| self::place(input) == place) {
+            let path = path.display();
+            return refused(format!("{option} would overwrite {path}, which is read"));
+        }
+        if let Some((other, _)) = taken.iter().find(|(_, other)| *other == place) {
+            let path = path.display();
+            return refused(format!("{other} and {option} name the same file, {path}"));
+        }
+        taken.push((option, place));
+    }
+    Ok(())
+}
+
+/// The same for every way to name a file, whether or not it exists yet.
+fn place(path: &Path) -> PathBuf {
+    let of_folder = || {
+        let folder = path.parent()?;
+        let folder = if folder.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            folder
+        };
+        Some(folder.canonicalize().ok()?.join(path.file_name()?))
+    };
+    let found = path.canonicalize().ok().or_else(of_folder);
+    found.unwrap_or_else(|| path.to_owned())
 }

@@ -25,7 +25,7 @@ pub(super) fn run(args: &ShowArgs, output: &mut Output) -> Result<()> {
         }
         None => Vec::new(),
     };
-    let mut results = Results::create(&args.files_out, &targets, &first.engine)?;
+    let mut results = Results::create(&args.files_out, &args.files, &targets, &first.engine)?;
     results.add(&rows, output).map_err(failed)?;
     results.finish(&[], None, output)
 }

@@ -1,65 +1,95 @@
 //! Results as tables for people.
 
-use kingtide_bench::{Row, Status, Summary};
+use kingtide_bench::{Row, Status, Summary, operation_labels};
 
-use crate::{commands::inspect::new_table, text::size};
+use super::fitted::fitted;
+use crate::text::size;
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// One line for each operation of each test and engine, medians over the rounds; then what went wrong.
-pub(super) fn results(summaries: &[Summary]) -> String {
-    let mut table = new_table(&[
-        "test",
-        "operation",
-        "engine",
-        "ops/s",
-        "spread",
-        "p50",
-        "p99",
-        "p99.9",
-        "tail",
-        "max",
-        "wall",
-        "settle",
-        "cpu",
-        "memory",
-        "written",
-        "on disk",
-        "w-amp",
-    ]);
-    let mut failures = String::new();
-    for summary in summaries {
-        let row = &summary.row;
-        if summary.rounds > 0 {
-            table.add_row(line(summary));
-        }
-        if !row.is_ok() || summary.failed > 0 {
-            let status = if row.is_ok() {
-                Status::Failed
-            } else {
-                row.status
-            };
-            failures.push_str(&format!(
-                "{}: {} {}: {} in {} of {} rounds{}\n",
-                row.engine,
-                row.test_name,
-                row.operation,
-                status.name(),
-                summary.failed,
-                summary.rounds + summary.failed,
-                reason(row)
-            ));
-        }
-    }
-    let timelines: String = summaries.iter().filter_map(timeline).collect();
-    format!("{table}\n{}{timelines}{failures}", versions(summaries))
+/// Stands where a number would.
+pub(super) const NOT_MEASURED: &str = "-";
+
+const HEADER: [&str; 17] = [
+    "test",
+    "operation",
+    "engine",
+    "ops/s",
+    "spread",
+    "p50",
+    "p99",
+    "p99.9",
+    "tail",
+    "max",
+    "wall",
+    "settle",
+    "cpu",
+    "memory",
+    "written",
+    "on disk",
+    "w-amp",
+];
+
+/// The columns that a narrow terminal does without, the least important first.
+const SPARE: [&str; 13] = [
+    "tail", "max", "settle", "p99.9", "spread", "cpu", "wall", "written", "w-amp", "memory",
+    "on disk", "p50", "p99",
+];
+
+/// One line for each operation of each test and engine, medians over the rounds, in as many columns as `room` allows; then
+/// what went wrong.
+pub(super) fn results(summaries: &[Summary], room: Option<u16>) -> String {
+    let operations = operation_labels(summaries.iter().map(|summary| &summary.row));
+    let told: Vec<(&Summary, String)> = summaries.iter().zip(operations).collect();
+    let good = told.iter().filter(|(summary, _)| summary.rounds > 0);
+    let lines: Vec<Vec<String>> = good
+        .map(|(summary, operation)| line(summary, operation))
+        .collect();
+    let table = fitted(&HEADER, &lines, &SPARE, room, "--csv");
+    let each = |tell: fn(&Summary, &str) -> Option<String>| -> String {
+        let lines = told.iter();
+        lines
+            .filter_map(|(summary, operation)| tell(summary, operation))
+            .collect()
+    };
+    format!(
+        "{table}{}{}{}",
+        versions(summaries),
+        each(timeline),
+        each(failure)
+    )
+}
+
+/// How the rounds that did not go well failed; `None` when all went well.
+fn failure(summary: &Summary, operation: &str) -> Option<String> {
+    let row = summary.failure.as_ref()?;
+    let rounds = match summary.rounds + summary.failed {
+        1 => String::new(),
+        rounds => format!(" in {} of {rounds} rounds", summary.failed),
+    };
+    Some(format!(
+        "{}: {} {operation}: {}{rounds}{}\n",
+        row.engine,
+        row.test_name,
+        row.status.name(),
+        reason(row)
+    ))
 }
 
 /// How much slower the slowest of 1,000 calls is than the usual one.
 fn tail(row: &Row) -> String {
     match row.tail() {
         tail if tail > 0.0 => format!("{} x", times(tail)),
-        _ => String::new(),
+        _ => NOT_MEASURED.to_owned(),
+    }
+}
+
+/// A number as text, unless it is 0: it was not measured.
+fn measured(number: f64, text: impl Fn(f64) -> String) -> String {
+    if number > 0.0 {
+        text(number)
+    } else {
+        NOT_MEASURED.to_owned()
     }
 }
 
@@ -73,7 +103,7 @@ fn times(quotient: f64) -> String {
 }
 
 /// What the time line of a row tells; `None` for a row without one.
-fn timeline(summary: &Summary) -> Option<String> {
+fn timeline(summary: &Summary, operation: &str) -> Option<String> {
     let row = &summary.row;
     if row.timeline.is_empty() || summary.rounds == 0 {
         return None;
@@ -94,10 +124,9 @@ fn timeline(summary: &Summary) -> Option<String> {
         many => format!("{many} stalls, the longest {longest:.1} s"),
     };
     Some(format!(
-        "{}: {} {}: {told} in {} seconds, slowest call {}, p99.9 is {} times the median\n",
+        "{}: {} {operation}: {told} in {} seconds, slowest call {}, p99.9 is {} times the median\n",
         row.engine,
         row.test_name,
-        row.operation,
         row.timeline.len(),
         duration(slowest),
         times(row.tail())
@@ -131,12 +160,8 @@ fn versions(summaries: &[Summary]) -> String {
     lines.concat()
 }
 
-fn line(summary: &Summary) -> Vec<String> {
+fn line(summary: &Summary, operation: &str) -> Vec<String> {
     let row = &summary.row;
-    let operation = match (row.workload.as_str(), row.pattern.as_str()) {
-        (_, "random") | ("iterate" | "missing", _) => row.operation.clone(),
-        (_, pattern) => format!("{} {pattern}", row.operation),
-    };
     let spread = if summary.rounds > 1 {
         format!("{:.0} %", summary.spread_percent())
     } else {
@@ -145,26 +170,22 @@ fn line(summary: &Summary) -> Vec<String> {
     let bytes = |mebibytes: f64| size((mebibytes * MIB) as u64);
     vec![
         row.test_name.clone(),
-        if row.workload == "missing" {
-            format!("{operation} missing")
-        } else {
-            operation
-        },
+        operation.to_owned(),
         row.engine.clone(),
         rate(row.ops_per_sec),
         spread,
-        duration(row.p50_us),
-        duration(row.p99_us),
-        duration(row.p99_9_us),
+        measured(row.p50_us, duration),
+        measured(row.p99_us, duration),
+        measured(row.p99_9_us, duration),
         tail(row),
-        duration(row.max_us),
-        format!("{:.2} s", row.wall_sec),
+        measured(row.max_us, duration),
+        measured(row.wall_sec, |seconds| format!("{seconds:.2} s")),
         format!("{:.2} s", row.settle_sec),
         format!("{:.1}+{:.1} s", row.cpu_user_sec, row.cpu_sys_sec),
-        bytes(row.peak_rss_mb),
+        measured(row.peak_rss_mb, bytes),
         bytes(row.disk_write_mb),
-        bytes(row.db_size_mb),
-        format!("{:.2}", row.write_amp),
+        measured(row.db_size_mb, bytes),
+        measured(row.write_amp, |factor| format!("{factor:.2}")),
     ]
 }
 
@@ -236,7 +257,7 @@ mod tests {
             timeline: vec![point(1.0, 10), point(2.0, 0), point(3.0, 10)],
             ..Row::default()
         };
-        let text = results(&Summary::of(&[row]));
+        let text = results(&Summary::of(&[row]), None);
         let line = "kingtide: t PUT: 1 stall of 1.0 s in 3 seconds, slowest call 3.0 ms, p99.9 is 4.5 times the median";
         assert!(text.contains(line), "{text}");
         assert!(text.contains("4.5 x"), "{text}");
@@ -259,9 +280,62 @@ mod tests {
             operations_done: 5000,
             ..good.clone()
         };
-        let text = results(&Summary::of(&[good, bad]));
+        let text = results(&Summary::of(&[good, bad]), None);
         assert!(text.contains("12,345"), "{text}");
-        assert!(text.contains("rocksdb: t PUT: partial in 1 of 1 rounds, 5,000 operations were done before: device full"), "{text}");
+        assert!(
+            text.contains(
+                "rocksdb: t PUT: partial, 5,000 operations were done before: device full"
+            ),
+            "{text}"
+        );
         assert!(text.contains("kingtide: 1.0"), "{text}");
+    }
+
+    fn row(workload: &str, status: Status) -> Row {
+        Row {
+            engine: "kingtide".into(),
+            test_name: "all".into(),
+            operation: "GET".into(),
+            workload: workload.into(),
+            ops_per_sec: 10.0,
+            status,
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn rows_of_one_test_are_told_apart_in_the_table_and_below() {
+        let broken = Row {
+            error: "disk full".into(),
+            ..row("ycsb-b", Status::Failed)
+        };
+        let rows = [
+            row("read", Status::Ok),
+            row("ycsb-a", Status::Ok),
+            broken.clone(),
+        ];
+        let text = results(&Summary::of(&rows), None);
+        assert!(text.contains("GET read"), "{text}");
+        assert!(text.contains("GET ycsb-a"), "{text}");
+        assert!(
+            text.contains("kingtide: all GET ycsb-b: failed: disk full"),
+            "{text}"
+        );
+        let text = results(&Summary::of(&[row("ycsb-b", Status::Ok), broken]), None);
+        assert!(
+            text.contains("kingtide: all GET: failed in 1 of 2 rounds: disk full"),
+            "{text}"
+        );
+    }
+
+    /// Goal: no figure stands where nothing was measured. Method: a row without any.
+    #[test]
+    fn what_was_not_measured_has_no_figure() {
+        let rows = [row("read", Status::Ok)];
+        let text = results(&Summary::of(&rows), None);
+        let line = text.lines().nth(1).unwrap_or_default();
+        assert!(!line.contains("0.00 \u{b5}s"), "{line}");
+        assert_eq!(line.split_whitespace().last(), Some("-"), "{line}");
+        assert_eq!(line.matches(" - ").count(), 9, "{line}");
     }
 }
