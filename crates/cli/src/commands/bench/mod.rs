@@ -96,9 +96,10 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
     if failures.is_empty() {
         return Ok(());
     }
-    let message = match output.json || output.quiet {
-        true => failures.join("; "),
-        false => format!("rows that failed, told above: {failed_rows}"),
+    let message = if output.json || output.quiet {
+        failures.join("; ")
+    } else {
+        format!("rows that failed, told above: {failed_rows}")
     };
     Err(Failure::Benchmark(message))
 }
