@@ -166,16 +166,7 @@ impl Settings {
         let keys_max = self.key_maker().count_max();
         let form = self.key_form();
         let mut forms = self.steps.iter().map(|step| step.pattern.key_form());
-        let first = self.steps.first().map(|step| step.workload);
-        let rules: [(bool, String); 16] = [
-            (!self.steps.is_empty(), "nothing is to be run".into()),
-            (
-                !first.is_some_and(Workload::needs_data),
-                format!(
-                    "the first step, {}, would find an empty database: put a step with the workload write in front of it",
-                    first.map_or("", Workload::name)
-                ),
-            ),
+        let rules: [(bool, String); 14] = [
             (self.keys >= 1, "keys must be at least 1".into()),
             (
                 self.indices() <= Self::KEYS_MAX,
@@ -236,12 +227,26 @@ impl Settings {
         if let Some((_, message)) = rules.into_iter().find(|(holds, _)| !holds) {
             return Err(BenchError::Settings(message));
         }
+        self.check_steps()
+    }
+
+    fn check_steps(&self) -> Result<()> {
+        let problem = |text: String| Err(BenchError::Settings(text));
+        let Some(first) = self.steps.first() else {
+            return problem("nothing is to be run".into());
+        };
+        if first.workload.needs_data() {
+            return problem(format!(
+                "the first step, {}, would find an empty database: put a step with the workload write in front of it",
+                first.workload.name()
+            ));
+        }
         self.steps.iter().try_for_each(Step::check)?;
         let (batch_bytes, most) = (self.batch_bytes_max(), Self::BATCH_BYTES_MAX);
         if batch_bytes > most {
-            return Err(BenchError::Settings(format!(
+            return problem(format!(
                 "the batches of all threads may take up {most} bytes together, and would {batch_bytes}: fewer threads, smaller batches or shorter values"
-            )));
+            ));
         }
         Ok(())
     }

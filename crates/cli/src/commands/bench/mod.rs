@@ -9,12 +9,13 @@ mod show;
 mod table;
 mod targets;
 
-use std::{env, fs};
+use std::{env, fs, path::Path};
 
 use kingtide_bench::{
     BenchError, MachineWatch, Workload, busy_warnings,
     suite::{Campaign, Ended, Options, Suite},
 };
+use tempfile::TempDir;
 
 use crate::{
     args::{BenchAction, BenchArgs, BenchOptions, BenchSubject, Global},
@@ -43,14 +44,7 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
     let interrupts =
         Interrupts::listen().map_err(Failure::io("listen to signals that end the program"))?;
     let parent = global.db.clone().unwrap_or_else(env::temp_dir);
-    let directory = tempfile::Builder::new()
-        .prefix("kingtide-bench-")
-        .disable_cleanup(args.outputs.keep)
-        .tempdir_in(&parent)
-        .map_err(Failure::io(format!(
-            "make a directory in {}",
-            parent.display()
-        )))?;
+    let directory = directory_in(&parent, args.outputs.keep)?;
     if let Some(traces) = &args.outputs.traces {
         fs::create_dir_all(traces).map_err(Failure::io(format!(
             "make the directory {}",
@@ -102,6 +96,18 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
         format!("rows that failed, told above: {failed_rows}")
     };
     Err(Failure::Benchmark(message))
+}
+
+/// A directory for databases, which is removed at the end unless it is to be kept.
+fn directory_in(parent: &Path, keep: bool) -> Result<TempDir> {
+    let made = tempfile::Builder::new()
+        .prefix("kingtide-bench-")
+        .disable_cleanup(keep)
+        .tempdir_in(parent);
+    made.map_err(Failure::io(format!(
+        "make a directory in {}",
+        parent.display()
+    )))
 }
 
 /// What is to be said of results that are not whole.
