@@ -16,6 +16,7 @@
 //! | [`BlockCache`], [`BlockPlaces`], [`Hit`] | decoded blocks, within a hard byte limit |
 //! | [`BlockMemory`], [`BlockBytes`] | memory for them, in huge pages |
 //! | [`PageSize`] | whether memory comes in huge pages |
+//! | [`Striped`] | one of something for every few threads |
 //! | [`MergeCursor`] | many cursors walked as one |
 //! | [`BatchedCursor`] | a cursor that takes the entries of another one many at a time |
 
@@ -34,6 +35,7 @@ mod packed;
 mod pages;
 mod skip_list;
 mod sorted_run;
+mod striped;
 
 #[cfg(test)]
 mod testing;
@@ -55,3 +57,4 @@ pub use packed::{pack, pack_value, packed_raw_bytes, unpack, unpack_value, unpac
 pub use pages::PageSize;
 pub use skip_list::SkipList;
 pub use sorted_run::{PreparedRun, RunSource, SortedRun};
+pub use striped::Striped;

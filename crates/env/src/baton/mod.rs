@@ -220,9 +220,7 @@ fn current() -> Option<Member> {
 
 /// The number of the calling thread in its simulation, if it is in one.
 pub(crate) fn current_number() -> Option<usize> {
-    let number =
-        |current: &RefCell<Option<Member>>| current.borrow().as_ref().map(|member| member.number);
-    CURRENT.try_with(number).ok().flatten()
+    current().map(|member| member.number)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,37 +1,34 @@
 //! Buffers that are kept for later use, in several places: a thread finds those that it gave back itself, which lie in the
 //! cache of its processor, and threads do not meet at one lock.
 
-use kingtide_env::{sync::Mutex, thread_slot};
+use kingtide_collections::Striped;
+use kingtide_env::sync::Mutex;
 
-/// Threads are spread over so many places.
-const PLACES: usize = 16;
 /// What a place keeps at most.
 const KEPT_MAX: usize = 4;
 
-/// What some threads share; on a cache line, and the line that the processor fetches with it, of its own.
-#[repr(align(128))]
-struct Place<T>(Mutex<Vec<T>>);
-
 /// See the module. May be used by any number of threads.
-pub(super) struct Kept<T>([Place<T>; PLACES]);
+pub(super) struct Kept<T>(Striped<Mutex<Vec<T>>>);
 
 impl<T> Default for Kept<T> {
     fn default() -> Self {
-        Self(std::array::from_fn(|_| {
-            Place(Mutex::new(Vec::with_capacity(KEPT_MAX)))
-        }))
+        let places = Striped::<Mutex<Vec<T>>>::default();
+        for place in places.all() {
+            place.lock().reserve_exact(KEPT_MAX);
+        }
+        Self(places)
     }
 }
 
 impl<T> Kept<T> {
     /// Takes out what the calling thread kept last.
     pub(super) fn take(&self) -> Option<T> {
-        self.mine().lock().pop()
+        self.0.mine().lock().pop()
     }
 
     /// Keeps `item`, or gives it back where enough is kept.
     pub(super) fn keep(&self, item: T) -> Result<(), T> {
-        let mut kept = self.mine().lock();
+        let mut kept = self.0.mine().lock();
         if kept.len() == KEPT_MAX {
             return Err(item);
         }
@@ -41,14 +38,10 @@ impl<T> Kept<T> {
 
     /// Takes out everything.
     pub(super) fn take_all(&self) -> Vec<T> {
-        let places = self.0.iter();
+        let places = self.0.all();
         places
-            .flat_map(|place| std::mem::take(&mut *place.0.lock()))
+            .flat_map(|place| std::mem::take(&mut *place.lock()))
             .collect()
-    }
-
-    fn mine(&self) -> &Mutex<Vec<T>> {
-        &self.0[thread_slot() % PLACES].0
     }
 }
 
