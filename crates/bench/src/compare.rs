@@ -13,7 +13,11 @@
 
 use std::fmt;
 
-use crate::{Row, summary::median, test_key::TestKey};
+use crate::{
+    Row,
+    summary::{grouped, median},
+    test_key::TestKey,
+};
 
 /// A number that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -281,37 +285,25 @@ pub fn compare(old: &[Row], new: &[Row], threshold_percent: f64) -> Comparison {
         only_new: Vec::new(),
         threshold_percent,
     };
-    for after in &new {
-        match old.iter().find(|before| is_same(before[0], after[0])) {
-            Some(before) => comparison
+    for (key, after) in &new {
+        match old.iter().find(|(other, _)| other == key) {
+            Some((_, before)) => comparison
                 .pairs
                 .push(pair(before, after, threshold_percent)),
             None => comparison.only_new.push(after[0].clone()),
         }
     }
-    for before in &old {
-        if !new.iter().any(|after| is_same(before[0], after[0])) {
+    for (key, before) in &old {
+        if !new.iter().any(|(other, _)| other == key) {
             comparison.only_old.push(before[0].clone());
         }
     }
     comparison
 }
 
-/// The rounds of each test of each engine, in the order in which they first appear.
-fn groups(rows: &[Row]) -> Vec<Vec<&Row>> {
-    let mut groups: Vec<Vec<&Row>> = Vec::new();
-    for row in rows {
-        match groups.iter_mut().find(|group| is_same(group[0], row)) {
-            Some(group) => group.push(row),
-            None => groups.push(vec![row]),
-        }
-    }
-    groups
-}
-
-/// The same test of the same engine, of whatever version.
-fn is_same(left: &Row, right: &Row) -> bool {
-    left.engine == right.engine && TestKey::of(left) == TestKey::of(right)
+/// The rounds of each test of each engine, of whatever version.
+fn groups(rows: &[Row]) -> Vec<((&str, TestKey), Vec<&Row>)> {
+    grouped(rows, |row| (&*row.engine, TestKey::of(row)))
 }
 
 /// In which columns the closest rows of two results differ that have no test in common: `codec: none and zstd`. Empty when
@@ -329,12 +321,11 @@ pub fn why_nothing_pairs(old: &[Row], new: &[Row]) -> String {
     let (old, new) = (groups(old), groups(new));
     let pairs = old
         .iter()
-        .flat_map(|before| new.iter().map(move |after| (before[0], after[0])));
-    let differences = |(before, after): (&Row, &Row)| {
-        let mut differences = TestKey::of(before).differences(&TestKey::of(after));
-        if before.engine != after.engine {
-            let engines = format!("engine: {} and {}", before.engine, after.engine);
-            differences.insert(0, engines);
+        .flat_map(|(before, _)| new.iter().map(move |(after, _)| (before, after)));
+    let differences = |(before, after): (&(&str, TestKey), &(&str, TestKey))| {
+        let mut differences = before.1.differences(&after.1);
+        if before.0 != after.0 {
+            differences.insert(0, format!("engine: {} and {}", before.0, after.0));
         }
         differences
     };

@@ -3,7 +3,7 @@
 //! Rounds that failed or were cut short are counted and take no part in the medians. With an even number of rounds the
 //! median is the mean of the two in the middle.
 
-use crate::{Row, Status};
+use crate::{Row, Status, test_key::TestKey};
 
 /// The rounds of one operation of one test of one engine.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,44 +47,27 @@ impl Summary {
     /// ```
     #[must_use]
     pub fn of(rows: &[Row]) -> Vec<Self> {
-        let mut groups: Vec<Vec<&Row>> = Vec::new();
-        for row in rows {
-            match groups.iter_mut().find(|group| is_same_test(group[0], row)) {
-                Some(group) => group.push(row),
-                None => groups.push(vec![row]),
-            }
-        }
-        groups.iter().map(|group| summarize(group)).collect()
+        let groups = grouped(rows, |row| {
+            (&row.engine, &row.engine_version, TestKey::of(row))
+        });
+        groups.iter().map(|(_, group)| summarize(group)).collect()
     }
 }
 
-fn is_same_test(left: &Row, right: &Row) -> bool {
-    let texts = |row: &Row| {
-        [
-            &row.suite,
-            &row.engine,
-            &row.engine_version,
-            &row.test_name,
-            &row.operation,
-            &row.workload,
-            &row.pattern,
-            &row.codec,
-            &row.sync_mode,
-        ]
-        .map(Clone::clone)
-    };
-    let numbers = |row: &Row| {
-        [
-            row.threads,
-            row.num_operations,
-            row.batch_size,
-            row.key_size,
-            row.value_size,
-            row.range_size,
-            u64::from(row.sync_enabled),
-        ]
-    };
-    numbers(left) == numbers(right) && texts(left) == texts(right)
+/// The rows of each `key`, with it, in the order in which they first appear.
+pub(crate) fn grouped<'a, K: PartialEq>(
+    rows: &'a [Row],
+    key: impl Fn(&'a Row) -> K,
+) -> Vec<(K, Vec<&'a Row>)> {
+    let mut groups: Vec<(K, Vec<&Row>)> = Vec::new();
+    for row in rows {
+        let key = key(row);
+        match groups.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, group)) => group.push(row),
+            None => groups.push((key, vec![row])),
+        }
+    }
+    groups
 }
 
 fn summarize(group: &[&Row]) -> Summary {

@@ -256,7 +256,7 @@ mod tests {
             ),
             (
                 "name = \"x\"\n[[test]]\nname = \"a\"\nsteps = [{ workload = \"write\", operations = 0 }]",
-                "a: operations must be at least 1",
+                "a: write: operations must be at least 1",
             ),
             (
                 "name = \"x\"\n[[test]]\nname = \"a\"\nworkload = \"read\"",

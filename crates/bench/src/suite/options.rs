@@ -100,12 +100,9 @@ options! {
     seed: u64,
 }
 
-/// The number of keys or operations on this scale, 1 at least.
-fn scaled(name: &str, number: u64, scale: f64) -> Result<u64> {
-    if number == 0 {
-        return Err(BenchError::Settings(format!("{name} must be at least 1")));
-    }
-    Ok(((number as f64 * scale) as u64).max(1))
+/// The number of keys or operations on this scale; none only if there were none, which is refused later.
+fn scaled(number: u64, scale: f64) -> u64 {
+    ((number as f64 * scale) as u64).max(number.min(1))
 }
 
 /// A number of bytes with an optional K, M or G (powers of 1,024).
@@ -160,7 +157,7 @@ impl Options {
         }
         let alone = [Self::default()];
         let given = if given.is_empty() { &alone[..] } else { given };
-        let keys = scaled("keys", test.keys.or(test.operations).unwrap_or(KEYS), scale)?;
+        let keys = scaled(test.keys.or(test.operations).unwrap_or(KEYS), scale);
         // What only prepares is done in full: a duration and a rate are meant for what is measured.
         let unhurried = Self {
             seconds: None,
@@ -207,10 +204,7 @@ impl Options {
         let workload = self
             .workload
             .ok_or_else(|| BenchError::Settings("a step names no workload".into()))?;
-        let operations = self
-            .operations
-            .map(|number| scaled("operations", number, scale))
-            .transpose()?;
+        let operations = self.operations.map(|number| scaled(number, scale));
         let default = Step::new(workload, operations.unwrap_or(keys));
         Ok(Step {
             is_measured: self.measured.unwrap_or(default.is_measured),

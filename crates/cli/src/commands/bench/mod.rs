@@ -77,9 +77,8 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
     let (results, failures, mut notes) = progress.finish();
     notes.extend(busy_warnings(&machine.info(), machine.busy_processors()));
     notes.push(format!("databases were in {}", directory.path().display()));
-    let failed_rows = results.failed_rows();
     let remark = outcome.as_ref().ok().and_then(|ended| remark(*ended, runs));
-    results.finish(&notes, remark.as_deref(), output)?;
+    let failed_rows = results.finish(&notes, remark.as_deref(), output)?;
     if args.outputs.keep {
         output.note(&format!("databases kept in {}", directory.path().display()));
     }

@@ -147,21 +147,14 @@ impl Results {
         Ok(())
     }
 
-    /// How many lines below the table tell a failure.
-    pub(super) fn failed_rows(&self) -> usize {
-        let summaries = Summary::of(&self.rows);
-        let failed = summaries.iter().filter(|summary| summary.failed > 0);
-        failed.count()
-    }
-
     /// Prints the tables, and writes them where they were asked for. They are printed also when they cannot be written.
-    /// `remark` says why they are not all that was asked for, if so.
+    /// `remark` says why they are not all that was asked for, if so. Answers how many lines below the table tell a failure.
     pub(super) fn finish(
         mut self,
         notes: &[String],
         remark: Option<&str>,
         output: &mut Output,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let judged = judge(&self.targets, &self.rows, &self.engine);
         let above = remark.map_or_else(String::new, |remark| format!("{remark}\n"));
         let summaries = Summary::of(&self.rows);
@@ -183,7 +176,8 @@ impl Results {
             };
             written = written.and(page.write_whole(html.as_bytes()));
         }
-        let written = written.map_err(super::failed);
+        let failed = summaries.iter().filter(|summary| summary.failed > 0);
+        let written = written.map(|()| failed.count()).map_err(super::failed);
         if output.json || self.rows.is_empty() {
             return written;
         }

@@ -27,5 +27,5 @@ pub(super) fn run(args: &ShowArgs, output: &mut Output) -> Result<()> {
     };
     let mut results = Results::create(&args.files_out, &args.files, &targets, &first.engine)?;
     results.add(&rows, output).map_err(failed)?;
-    results.finish(&[], None, output)
+    results.finish(&[], None, output).map(|_| ())
 }
