@@ -14,8 +14,9 @@ pub const COMPARATOR_NAME_BYTES_MAX: usize = 63;
 pub const FAMILIES_MAX: usize = 10_000;
 /// The most levels of one family.
 pub const LEVELS_MAX: usize = 16;
-/// The smallest log segment, in bytes.
-pub const SEGMENT_BYTES_MIN: u64 = 1 << 20;
+/// The smallest log segment, in bytes. In simulations, whose runs are short, the log goes on in its next segment as often as
+/// it does in long ones.
+pub const SEGMENT_BYTES_MIN: u64 = if cfg!(simulated) { 64 << 10 } else { 1 << 20 };
 /// The largest log segment, in bytes.
 pub const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 /// The largest payload of one log frame, in bytes; longer records are split into parts.
