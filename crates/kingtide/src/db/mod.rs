@@ -60,7 +60,7 @@ use crate::{
     options::{FamilyOptions, IterOptions, Options, TransactionOptions},
     read::{Iter, Value},
     stats::{FamilyStats, Stats},
-    txn::{Transaction, acquire, find_at, get_at, get_to_at, iter_at},
+    txn::{Transaction, acquire, contains_at, get_at, get_to_at, iter_at},
 };
 
 /// An open database. Clones are further handles to the same one; all of them are used freely from any thread.
@@ -366,7 +366,7 @@ impl Db {
     /// As [`Db::get`].
     pub fn contains(&self, family: &ColumnFamily, key: &[u8]) -> Result<bool> {
         self.engine().check_open()?;
-        find_at(self.engine(), &family.family, key, None).map(|found| found.is_some())
+        contains_at(self.engine(), &family.family, key, None)
     }
 
     /// An iterator over what is committed now. It is not positioned at birth, and keeps what it sees alive.

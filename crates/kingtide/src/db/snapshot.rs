@@ -11,7 +11,7 @@ use crate::{
     options::IterOptions,
     read::{Iter, Value},
     snapshot::{ListedSnapshot, SnapshotGuard},
-    txn::{find_at, get_at, iter_at},
+    txn::{contains_at, get_at, iter_at},
 };
 
 /// The database as it was when the snapshot was taken, over all column families at once. Clones are the same snapshot.
@@ -102,7 +102,7 @@ impl Snapshot {
     /// As [`Db::get`](crate::Db::get).
     pub fn contains(&self, family: &ColumnFamily, key: &[u8]) -> Result<bool> {
         self.engine.check_open()?;
-        find_at(&self.engine, &family.family, key, Some(self.guard())).map(|found| found.is_some())
+        contains_at(&self.engine, &family.family, key, Some(self.guard()))
     }
 
     /// An iterator over what the snapshot sees.

@@ -14,10 +14,7 @@ use kingtide_base::{
 use kingtide_collections::{EntryOffset, Memtable, MemtableEntry, unpacked_value};
 use kingtide_table::{BlockValue, OpenTables, Table, TableValue, has_no_more_files};
 
-use super::{
-    iter::mvcc::is_expired,
-    value::{Value, ValueOwner},
-};
+use super::{iter::mvcc::is_expired, value::Value};
 use crate::{
     error::{Error, Result},
     family::{Family, SuperVersion},
@@ -39,11 +36,11 @@ pub(crate) struct ReadPoint {
 }
 
 /// Where a live value is.
-pub(crate) enum Found {
+pub(crate) enum Found<'a> {
     /// In a memtable.
-    Memory(Arc<Memtable>, EntryOffset),
+    Memory(&'a Arc<Memtable>, MemtableEntry<'a>),
     /// In a memtable, packed.
-    Packed(Arc<Memtable>, EntryOffset),
+    Packed(MemtableEntry<'a>),
     /// In a block of a table.
     Block(BlockValue),
     /// In the value log.
@@ -60,18 +57,17 @@ impl super::value::ValueOwner for Memtable {
     }
 }
 
-impl Found {
+impl Found<'_> {
     /// The value, read from the value log if that is where it is.
     ///
     /// # Errors
     /// When reading fails.
     pub(crate) fn into_value(self, files: &Files, key: &[u8], order: &KeyOrder) -> Result<Value> {
         Ok(match self {
-            Self::Memory(memtable, offset) => Value::pinned(memtable, offset.0 as usize),
-            Self::Packed(memtable, offset) => {
-                let packed = ValueOwner::bytes(&*memtable, offset.0 as usize);
-                Value::owned(unpacked_value(packed)?)
+            Self::Memory(memtable, entry) => {
+                Value::pinned(Arc::<Memtable>::clone(memtable), entry.offset.0 as usize)
             }
+            Self::Packed(entry) => Value::owned(unpacked_value(entry.value)?),
             Self::Block(block) => Value::in_block(block),
             Self::Separated(pointer) => Value::owned(files.read_value(&pointer, key, order)?),
         })
@@ -83,13 +79,13 @@ impl Found {
 ///
 /// # Errors
 /// When reading fails.
-pub(crate) fn find(
-    current: &SuperVersion,
+pub(crate) fn find<'a>(
+    current: &'a SuperVersion,
     (family, files): (&Family, &Files),
     key: &[u8],
     point: ReadPoint,
     now: &dyn Fn() -> i64,
-) -> Result<Option<Found>> {
+) -> Result<Option<Found<'a>>> {
     if current.is_empty() {
         return Ok(None);
     }
@@ -114,13 +110,13 @@ fn is_out_of_files(error: &Error) -> bool {
 }
 
 /// [`find`], with the tables that are open already.
-fn find_among(
-    current: &SuperVersion,
+fn find_among<'a>(
+    current: &'a SuperVersion,
     (family, files, open): (&Family, &Files, Option<&OpenTables>),
     key: &[u8],
     point: ReadPoint,
     now: &dyn Fn() -> i64,
-) -> Result<Option<Found>> {
+) -> Result<Option<Found<'a>>> {
     let hash = family.order.hash(key);
     let is_live = |kind: EntryKind, expires_at: i64| match kind {
         EntryKind::Put | EntryKind::PutSpilled | EntryKind::PutPacked => {
@@ -150,7 +146,7 @@ fn find_among(
         cover = cover.max(memory.table.range_cover(key, point.sequence));
         if let Some(entry) = memory.table.get(key, hash, point.sequence) {
             let live = entry.sequence >= cover && is_live(entry.kind, entry.expires_at);
-            let found = found_in_memory(&memory.table, &entry)?;
+            let found = found_in_memory(&memory.table, entry)?;
             return Ok(live.then_some(found));
         }
     }
@@ -218,13 +214,13 @@ pub(crate) fn newest_in_tables(
 }
 
 /// Where the value of an entry of `memtable` is.
-fn found_in_memory(memtable: &Arc<Memtable>, entry: &MemtableEntry<'_>) -> Result<Found> {
+fn found_in_memory<'a>(memtable: &'a Arc<Memtable>, entry: MemtableEntry<'a>) -> Result<Found<'a>> {
     match entry.kind {
         EntryKind::PutSpilled => pointer_in_memory(entry.value).map(Found::Separated),
-        EntryKind::PutPacked => Ok(Found::Packed(Arc::clone(memtable), entry.offset)),
+        EntryKind::PutPacked => Ok(Found::Packed(entry)),
         kind => {
             check_kind(kind)?;
-            Ok(Found::Memory(Arc::clone(memtable), entry.offset))
+            Ok(Found::Memory(memtable, entry))
         }
     }
 }

@@ -8,7 +8,9 @@ use kingtide_base::{
 };
 use kingtide_collections::unpacked_value;
 
-use super::{Transaction, acquire, find_at, get_at, iter_at, view::iter_bounds, writes::check_key};
+use super::{
+    Transaction, acquire, contains_at, get_at, iter_at, view::iter_bounds, writes::check_key,
+};
 use crate::{
     error::Result,
     family::{ColumnFamily, Family},
@@ -137,8 +139,7 @@ impl Transaction {
         self.check_active()?;
         match self.own_write(family, key) {
             Some(own) => Ok(self.live_value(own).is_some()),
-            None => find_at(&self.engine, &family.family, key, self.seen()?.snapshot())
-                .map(|found| found.is_some()),
+            None => contains_at(&self.engine, &family.family, key, self.seen()?.snapshot()),
         }
     }
 

@@ -16,7 +16,7 @@ use kingtide_format::Op;
 use kingtide_table::SpilledValueWriter;
 
 use super::{
-    Transaction, find_at,
+    Transaction, with_found,
     writes::{OP_BYTES, check_key, too_long},
 };
 use crate::{
@@ -222,16 +222,18 @@ pub(crate) fn get_to_at(
     snapshot: Option<&SnapshotGuard>,
     sink: &mut dyn Write,
 ) -> Result<Option<u64>> {
-    let Some(found) = find_at(engine, family, key, snapshot)? else {
-        return Ok(None);
-    };
-    match found.place() {
-        Found::Separated(pointer) => stream(engine, family, key, pointer, sink).map(Some),
-        _ => {
-            let value = found.into_value(&engine.files, key, &family.order)?;
-            write_piece(sink, &value).map(Some)
+    with_found(engine, family, key, snapshot, |found| {
+        match found {
+            None => return Ok(None),
+            Some(Found::Memory(_, entry)) => write_piece(sink, entry.value),
+            Some(Found::Separated(pointer)) => stream(engine, family, key, &pointer, sink),
+            Some(found) => {
+                let value = found.into_value(&engine.files, key, &family.order)?;
+                write_piece(sink, &value)
+            }
         }
-    }
+        .map(Some)
+    })
 }
 
 fn stream(

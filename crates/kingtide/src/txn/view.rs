@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use kingtide_base::KeyOrder;
-
 use crate::{
     engine::Engine,
     error::Result,
-    family::{Family, Loaded, SuperVersion},
-    files::Files,
+    family::Family,
     options::IterOptions,
     read::{
         Iter, Value,
@@ -21,72 +18,45 @@ use crate::{
 
 use super::writes::check_key;
 
-/// Where a live value is, and what keeps it there.
-pub(crate) struct Located {
-    found: Found,
-    /// Of a separated value: whoever holds what named its file keeps the file.
-    _current: Option<Arc<SuperVersion>>,
-}
-
-impl Located {
-    fn new(found: Found, current: Loaded) -> Self {
-        let is_separated = matches!(found, Found::Separated(_));
-        Self {
-            found,
-            _current: is_separated.then(|| Loaded::into_inner(current)),
-        }
-    }
-
-    /// Where it is.
-    pub(crate) fn place(&self) -> &Found {
-        &self.found
-    }
-
-    /// As [`Found::into_value`].
-    ///
-    /// # Errors
-    /// When reading fails.
-    pub(crate) fn into_value(self, files: &Files, key: &[u8], order: &KeyOrder) -> Result<Value> {
-        self.found.into_value(files, key, order)
-    }
-}
-
-/// One live value for `get`, `multi_get` and `contains`: at the snapshot, or at the newest state.
+/// Looks for one live value of `family`, at the snapshot or at the newest state, and hands it to `use_found` where it lies:
+/// what holds it, and keeps the file of a separated value, is there until that returns.
 ///
 /// # Errors
-/// What the family's checks and reading answer.
-pub(crate) fn find_at(
+/// What the family's checks, reading and `use_found` answer.
+pub(crate) fn with_found<R>(
     engine: &Engine,
     family: &Arc<Family>,
     key: &[u8],
     snapshot: Option<&SnapshotGuard>,
-) -> Result<Option<Located>> {
+    use_found: impl FnOnce(Option<Found<'_>>) -> Result<R>,
+) -> Result<R> {
     engine.check_family(family)?;
     check_key(key)?;
     let parts = (&**family, &*engine.files);
     let now = || engine.now();
-    if let Some(snapshot) = snapshot {
-        let point = ReadPoint {
-            sequence: snapshot.sequence(),
-            clock: Some(snapshot.clock()),
-        };
-        let current = family.load();
-        let found = find(&current, parts, key, point, &now)?;
-        return Ok(found.map(|found| Located::new(found, current)));
-    }
-    if !family.order.has_hash() {
-        // Without a hash index the runs are searched, and background merges of runs keep only what is registered.
-        let snapshot = acquire(engine);
-        return find_at(engine, family, key, Some(&snapshot));
-    }
+    // Without a hash index the runs are searched, and background merges of runs keep only what is registered.
+    let registered = (snapshot.is_none() && !family.order.has_hash()).then(|| acquire(engine));
+    let snapshot = snapshot.or(registered.as_ref());
     // Tables and memtables first, then the number: what they hold contains every version that the number sees.
     let current = family.load();
     let point = ReadPoint {
-        sequence: engine.visible(),
-        clock: None,
+        sequence: snapshot.map_or_else(|| engine.visible(), SnapshotGuard::sequence),
+        clock: snapshot.map(SnapshotGuard::clock),
     };
-    let found = find(&current, parts, key, point, &now)?;
-    Ok(found.map(|found| Located::new(found, current)))
+    use_found(find(&current, parts, key, point, &now)?)
+}
+
+/// Whether there is a live value.
+///
+/// # Errors
+/// As [`with_found`].
+pub(crate) fn contains_at(
+    engine: &Engine,
+    family: &Arc<Family>,
+    key: &[u8],
+    snapshot: Option<&SnapshotGuard>,
+) -> Result<bool> {
+    with_found(engine, family, key, snapshot, |found| Ok(found.is_some()))
 }
 
 /// Registers a snapshot of what is visible now.
@@ -96,22 +66,20 @@ pub(crate) fn acquire(engine: &Engine) -> SnapshotGuard {
         .acquire(|| engine.visible(), || engine.now())
 }
 
-/// As [`find_at`], with the value loaded.
+/// The live value, loaded.
 ///
 /// # Errors
-/// As [`find_at`].
+/// As [`with_found`].
 pub(crate) fn get_at(
     engine: &Engine,
     family: &Arc<Family>,
     key: &[u8],
     snapshot: Option<&SnapshotGuard>,
 ) -> Result<Option<Value>> {
-    match find_at(engine, family, key, snapshot)? {
-        Some(found) => found
-            .into_value(&engine.files, key, &family.order)
-            .map(Some),
-        None => Ok(None),
-    }
+    with_found(engine, family, key, snapshot, |found| {
+        let value = found.map(|found| found.into_value(&engine.files, key, &family.order));
+        value.transpose()
+    })
 }
 
 /// An iterator over `family` at `snapshot`, over `own_writes`.
