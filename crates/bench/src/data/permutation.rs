@@ -5,14 +5,14 @@
 
 use super::random::mix;
 
-const ROUNDS: u64 = 4;
+const ROUNDS: usize = 4;
 
 /// A bijection of `0 .. count` onto itself that its seed determines.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     count: u64,
     half_bits: u32,
-    seed: u64,
+    round_keys: [u64; ROUNDS],
 }
 
 impl Permutation {
@@ -23,7 +23,7 @@ impl Permutation {
         Self {
             count,
             half_bits: bits.div_ceil(2).max(1),
-            seed,
+            round_keys: std::array::from_fn(|round| mix(seed.wrapping_add(round as u64))),
         }
     }
 
@@ -48,8 +48,8 @@ impl Permutation {
         let mask = (1_u64 << self.half_bits) - 1;
         let mut left = number >> self.half_bits;
         let mut right = number & mask;
-        for round in 0..ROUNDS {
-            let turn = mix(right ^ mix(self.seed.wrapping_add(round))) & mask;
+        for round_key in self.round_keys {
+            let turn = mix(right ^ round_key) & mask;
             (left, right) = (right, left ^ turn);
         }
         (left << self.half_bits) | right

@@ -22,7 +22,7 @@ use std::{
 use super::{
     Engine, Session,
     c_abi_api::{Api, Opaque, database_field, family_field},
-    peer_library::foreign_bytes,
+    peer_library::{foreign_bytes, version_of_file},
 };
 use crate::{BenchError, Codec, Result, Settings, SyncChoice};
 
@@ -193,7 +193,7 @@ fn check(doing: &str, code: i32) -> Result<()> {
 
 impl Engine for CAbiEngine {
     fn version(&self) -> String {
-        self.file.display().to_string()
+        version_of_file(&self.file)
     }
 
     fn notes(&self) -> Vec<String> {

@@ -137,6 +137,22 @@ pub(super) unsafe fn foreign_bytes<'a>(start: *const u8, count: usize) -> &'a [u
     unsafe { std::slice::from_raw_parts(start, count) }
 }
 
+/// What results say of a library that no function asks for its version: the release that the name of its file tells, if it tells
+/// one, and the file.
+pub(super) fn version_of_file(file: &Path) -> String {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let release = name.split_once(".so.").map(|(_, release)| release);
+    match release.filter(|release| numbers(release).is_some()) {
+        Some(release) => format!("{release} ({})", file.display()),
+        None => file.display().to_string(),
+    }
+}
+
+/// The numbers between the dots of `version`; `None` when there are others than numbers.
+fn numbers(version: &str) -> Option<Vec<u32>> {
+    version.split('.').map(|part| part.parse().ok()).collect()
+}
+
 /// Every library of this stem in the usual folders: the plain name first, then versions, the newest first.
 fn usual_places(stem: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -161,11 +177,7 @@ fn library_version(stem: &str, name: &str) -> Option<Vec<u32>> {
     let rest = name.strip_prefix(stem)?;
     match rest {
         ".dylib" | ".so" => Some(vec![u32::MAX]),
-        _ => rest
-            .strip_prefix(".so.")?
-            .split('.')
-            .map(|part| part.parse().ok())
-            .collect(),
+        _ => numbers(rest.strip_prefix(".so.")?),
     }
 }
 
@@ -181,6 +193,17 @@ mod tests {
         assert_eq!(version("librocksdb.so.7.8"), Some(vec![7, 8]));
         assert_eq!(version("librocksdb.so.old"), None);
         assert_eq!(version("librocksdbjni.so"), None);
+    }
+
+    #[test]
+    fn results_tell_the_release_of_a_file_that_names_it() {
+        let told = |file| version_of_file(Path::new(file));
+        assert_eq!(
+            told("/lib/librocksdb.so.11.8.1"),
+            "11.8.1 (/lib/librocksdb.so.11.8.1)"
+        );
+        assert_eq!(told("/lib/libtidesdb.so"), "/lib/libtidesdb.so");
+        assert_eq!(told("/lib/librocksdb.so.old"), "/lib/librocksdb.so.old");
     }
 
     #[test]

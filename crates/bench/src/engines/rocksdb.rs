@@ -23,7 +23,7 @@ use std::{
 
 use super::{
     Engine, Session,
-    peer_library::foreign_bytes,
+    peer_library::{foreign_bytes, version_of_file},
     rocksdb_api::{Api, Opaque},
     syncer::Syncer,
 };
@@ -214,7 +214,7 @@ fn check(api: &Api, message: *mut c_char) -> Result<()> {
 
 impl Engine for RocksDbEngine {
     fn version(&self) -> String {
-        self.file.display().to_string()
+        version_of_file(&self.file)
     }
 
     fn notes(&self) -> Vec<String> {
