@@ -25,7 +25,7 @@ pub mod sync;
 pub use faulty::{Fault, FaultyEnv, Judge, Operation, ReadRule, Rule, Times};
 pub use memory::{CrashImage, MemoryEnv};
 pub use posix::{PosixEnv, raise_open_file_limit};
-pub use threads::{ThreadLabel, thread_label, thread_slot};
+pub use threads::{ThreadLabel, give_way, thread_label, thread_slot};
 pub use world::{
     Directory, DirectoryEntry, Env, File, FileLock, JoinHandle, OpenMode, WINDOWS_KEPT,
 };

@@ -36,8 +36,9 @@ pub(crate) fn spawn(name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<Jo
     })))
 }
 
-/// Lets other threads run.
-pub(crate) fn give_way() {
+/// Lets other threads have the processor once.
+#[inline]
+pub fn give_way() {
     thread::yield_now();
 }
 

@@ -335,7 +335,10 @@ impl Pipeline {
     ) -> Result<Attempt> {
         // Let go behind the lock, at every way out.
         let _released;
-        let mut state = self.order.lock();
+        let mut state = match writes.op_count() >= limits::RUN_ENTRIES_MIN {
+            true => self.order.lock_for_many(),
+            false => self.order.lock(),
+        };
         state.check_writable()?;
         if let Some(missing) = lacks_room(&state, writes)? {
             return Ok(missing);
