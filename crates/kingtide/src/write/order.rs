@@ -109,9 +109,8 @@ impl<L: OrderedLog> CommitOrder<L> {
         self.state.lock()
     }
 
-    /// As [`CommitOrder::lock`], for a step of many operations: gives the processor away once before it sleeps. Whoever holds the
-    /// lock, as long as such a step takes, is often done then, and to be woken up takes about as long as the step.
-    pub(crate) fn lock_for_many(&self) -> MutexGuard<'_, OrderState<L>> {
+    /// As [`CommitOrder::lock`]; gives the processor away once before it sleeps.
+    pub(crate) fn lock_giving_way(&self) -> MutexGuard<'_, OrderState<L>> {
         if let Some(state) = self.state.try_lock() {
             return state;
         }
