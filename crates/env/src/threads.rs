@@ -36,9 +36,13 @@ pub(crate) fn spawn(name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<Jo
     })))
 }
 
-/// Lets other threads have the processor once.
+/// Lets other threads run once, those of the simulation for a thread that is in one.
 #[inline]
 pub fn give_way() {
+    #[cfg(simulated)]
+    if crate::baton::is_simulated() {
+        return crate::baton::pause(28);
+    }
     thread::yield_now();
 }
 

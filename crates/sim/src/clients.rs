@@ -21,13 +21,15 @@ use std::{
 };
 
 use kingtide::{ColumnFamily, Db, ErrorKind, FamilyOptions, Options, SyncMode, TransactionOptions};
-use kingtide_env::{CrashImage, FaultyEnv, MemoryEnv, Operation, Rule, Times, baton::BatonEnv};
+use kingtide_env::{
+    CrashImage, FaultyEnv, MemoryEnv, Operation, Rule, Times, baton::BatonEnv, give_way,
+};
 use kingtide_testkit::{
     Checked, Random, Violation,
     dump::{Dump, dump},
     history::{family_options, sync_mode},
     order::{self, OrderedKey},
-    together::{together, yield_now},
+    together::together,
     violation::ensure,
     world::{self, DATABASE, IMAGES},
 };
@@ -314,7 +316,7 @@ fn bulk_load(shared: &Shared, random: &mut Random, number: u64) -> Checked {
             return background(shared, Err(error));
         }
         if random.one_in(8) {
-            yield_now();
+            give_way();
         }
     }
     if random.one_in(8) {

@@ -43,13 +43,3 @@ pub fn together<'a, T: Send + 'a>(
             .collect()
     })
 }
-
-/// Gives others time to be first.
-pub fn yield_now() {
-    #[cfg(simulated)]
-    if kingtide_env::baton::is_simulated() {
-        kingtide_env::baton::yield_now();
-        return;
-    }
-    thread::yield_now();
-}

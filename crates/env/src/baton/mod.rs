@@ -206,11 +206,6 @@ pub fn together<'a, T: Send>(
     ended.collect()
 }
 
-/// Lets other threads run, in a loop that waits for them.
-pub fn yield_now() {
-    pause(28);
-}
-
 fn current() -> Option<Member> {
     CURRENT
         .try_with(|current| current.borrow().clone())

@@ -16,7 +16,8 @@ use kingtide_format::Op;
 use kingtide_table::SpilledValueWriter;
 
 use super::{
-    Transaction, with_found,
+    Transaction,
+    view::with_found,
     writes::{OP_BYTES, check_key, too_long},
 };
 use crate::{

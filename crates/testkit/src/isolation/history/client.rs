@@ -9,6 +9,7 @@ use kingtide::{
     ColumnFamily, Db, ErrorKind, IsolationLevel, Iter, IterOptions, SeqNo, SyncMode, Transaction,
     TransactionOptions,
 };
+use kingtide_env::give_way;
 
 use super::{
     profile::{FAMILIES, Profile},
@@ -17,7 +18,6 @@ use super::{
 use crate::{
     isolation::LEVELS,
     random::Random,
-    together,
     violation::{Checked, Violation, ensure},
 };
 
@@ -213,7 +213,7 @@ impl<'a> Client<'a> {
                 return Ok(());
             }
             if self.random.one_in(64) {
-                together::yield_now();
+                give_way();
             }
             self.tidy_up()?;
         }

@@ -1,11 +1,11 @@
 //! Accounts between which money moves, audited all the while.
 
 use kingtide::IterOptions;
+use kingtide_env::give_way;
 
 use super::{Bench, Round, WorkTally, commits, decode, number, on_threads, share};
 use crate::{
     random::Random,
-    together,
     violation::{Checked, ensure},
 };
 
@@ -76,7 +76,7 @@ fn transfer(bench: &Bench, round: &Round, random: &mut Random) -> Checked<bool> 
     }
     if random.one_in(8) {
         // Gives the others time to be first.
-        together::yield_now();
+        give_way();
     }
     commits(transaction)
 }

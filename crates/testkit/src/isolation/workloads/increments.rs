@@ -1,9 +1,10 @@
 //! Counters that several threads increment by reading and writing them.
 
+use kingtide_env::give_way;
+
 use super::{Bench, Round, WorkTally, commits, number, on_threads, share};
 use crate::{
     random::Random,
-    together,
     violation::{Checked, ensure},
 };
 
@@ -28,7 +29,7 @@ pub fn increments(round: &Round) -> Checked<WorkTally> {
         transaction.put(&bench.left, &key(counter), &value.to_le_bytes())?;
         if value.is_multiple_of(8) {
             // Gives the others time to be first.
-            together::yield_now();
+            give_way();
         }
         commits(transaction)
     };
