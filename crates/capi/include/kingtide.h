@@ -334,6 +334,16 @@ int kt_iter_expires_at(tidesdb_iter_t *iter, time_t *ttl);
 
 /* ------------------------------------------------------------------------------------------------ verification */
 
+/*
+ * Waits until no flush and no merge is queued or running, and does at once what an idle database does by itself after a while:
+ * merges what the newest writes left on level 1 and tables full of tombstones, puts scattered values in order, brings what was
+ * written into the block cache while that has room, gives memory and log space back. What is in memtables stays there:
+ * tidesdb_flush_memtable() first, to have it in tables. May take as long as those merges do; the database works on meanwhile.
+ *
+ *   TDB_ERR_BUSY  called from inside a callback
+ */
+int kt_wait_idle(tidesdb_t *db);
+
 /* Told the bytes that are done and the bytes in all. */
 typedef void (*kt_progress_fn)(uint64_t done, uint64_t all, void *ctx);
 /* Told of one damaged file, in words; lent for the call. */

@@ -130,6 +130,15 @@ pub extern "C" fn tidesdb_purge(db: DatabaseHandle) -> c_int {
     })
 }
 
+/// Waits until nothing is left to do in the background, without waiting for the database to be idle for a while.
+#[unsafe(no_mangle)]
+pub extern "C" fn kt_wait_idle(db: DatabaseHandle) -> c_int {
+    answer(|| {
+        not_in_callback()?;
+        Ok(db.get()?.db.wait_idle()?)
+    })
+}
+
 /// Stops merges for the rest of this opening.
 #[unsafe(no_mangle)]
 pub extern "C" fn tidesdb_cancel_background_work(db: DatabaseHandle) -> c_int {

@@ -1,7 +1,8 @@
 //! Any library with the C interface of TidesDB 9, for comparison: the same settings, called through that interface.
 //!
 //! A session has one transaction at read committed for its writes, reset after every commit as the
-//! interface provides for, and one for its reads.
+//! interface provides for, and one for its reads. With Kingtide's library, which is known by what it adds, it keeps the iterator
+//! of its seeks, as with other engines, and settling is one call.
 //!
 //! Invariants: pointers come from a create function of the library, are used only between it and the matching free
 //! function, and never leave this file. The database outlives its sessions (they borrow it); the interface allows a
@@ -21,7 +22,7 @@ use std::{
 
 use super::{
     Engine, Session,
-    c_abi_api::{Api, Opaque, database_field, family_field},
+    c_abi_api::{Additions, Api, Opaque, database_field, family_field},
     peer_library::{foreign_bytes, version_of_file},
 };
 use crate::{BenchError, Codec, Result, Settings, SyncChoice};
@@ -38,6 +39,7 @@ const LOG_NOTHING: i32 = 99;
 /// An open database with its families, at least one.
 pub(super) struct CAbiEngine {
     api: Api,
+    additions: Option<Additions>,
     db: Opaque,
     families: Vec<Opaque>,
     file: PathBuf,
@@ -50,7 +52,7 @@ unsafe impl Sync for CAbiEngine {}
 
 impl CAbiEngine {
     pub(super) fn open(settings: &Settings) -> Result<Self> {
-        let (api, file) = Api::load(settings.library.as_deref())?;
+        let (api, additions, file) = Api::load(settings.library.as_deref())?;
         let path = CString::new(settings.directory.as_os_str().as_bytes())
             .map_err(|_| BenchError::Settings("the directory's name holds a zero byte".into()))?;
         let db = open_database(&api, &path, settings)?;
@@ -66,6 +68,7 @@ impl CAbiEngine {
         };
         Ok(Self {
             api,
+            additions,
             db,
             families,
             file,
@@ -197,11 +200,16 @@ impl Engine for CAbiEngine {
     }
 
     fn notes(&self) -> Vec<String> {
-        vec![
+        let mut notes = vec![
             "c-abi: defaults of the library for every setting not named on the command line".into(),
-            "c-abi: a new iterator for each seek and range; one that is used again answers wrongly in TidesDB 9"
-                .into(),
-        ]
+        ];
+        if self.additions.is_none() {
+            notes.push(
+                "c-abi: a new iterator for each seek and range; one that is used again answers wrongly in TidesDB 9"
+                    .into(),
+            );
+        }
+        notes
     }
 
     fn session(&self) -> Result<Box<dyn Session + '_>> {
@@ -211,6 +219,7 @@ impl Engine for CAbiEngine {
                 engine: self,
                 writer,
                 reader,
+                iterator: None,
             })),
             Err(source) => {
                 // SAFETY: begun above, freed once.
@@ -228,6 +237,10 @@ impl Engine for CAbiEngine {
             if code != BUSY {
                 check("flush", code)?;
             }
+        }
+        if let Some(additions) = &self.additions {
+            // SAFETY: the database is open.
+            return check("wait", unsafe { (additions.wait_idle)(self.db) });
         }
         let mut quiet = 0;
         while quiet < QUIET_POLLS {
@@ -249,10 +262,14 @@ struct CAbiSession<'a> {
     engine: &'a CAbiEngine,
     writer: Opaque,
     reader: Opaque,
+    /// Of the seeks.
+    iterator: Option<Iterator<'a>>,
 }
 
 impl Drop for CAbiSession<'_> {
     fn drop(&mut self) {
+        // Before its transaction.
+        self.iterator = None;
         for transaction in [self.writer, self.reader] {
             // SAFETY: begun with the session, freed only here.
             unsafe { (self.engine.api.txn_free)(transaction) };
@@ -352,6 +369,22 @@ impl Session for CAbiSession<'_> {
         visit: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<u64> {
         Iterator::new(self.engine, self.reader)?.walk(from, limit, visit)
+    }
+
+    fn seek(
+        &mut self,
+        from: &[u8],
+        limit: u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
+        if self.engine.additions.is_none() {
+            return self.scan(from, limit, visit);
+        }
+        let iterator = match &self.iterator {
+            Some(iterator) => iterator,
+            None => self.iterator.insert(Iterator::new(self.engine, self.reader)?),
+        };
+        iterator.walk(from, limit, visit)
     }
 }
 

@@ -15,6 +15,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use libloading::Library;
+
 use super::peer_library::{self, PeerLibrary, api};
 use crate::Result;
 
@@ -96,8 +98,11 @@ pub(super) struct FamilyStatsHead {
     pub(super) total_keys: u64,
 }
 
-/// `kt_iter_expires_at`, which only Kingtide's library has.
-pub(super) type IterExpiresAt = unsafe extern "C" fn(Opaque, *mut i64) -> Int;
+/// Functions of `kingtide.h`, which only Kingtide's library has.
+pub(super) struct Additions {
+    pub(super) iter_expires_at: unsafe extern "C" fn(Opaque, *mut i64) -> Int,
+    pub(super) wait_idle: unsafe extern "C" fn(Opaque) -> Int,
+}
 
 api! {
     default_config = "tidesdb_default_config": fn() -> DatabaseConfig;
@@ -121,7 +126,7 @@ api! {
     iter_valid = "tidesdb_iter_valid": fn(Opaque) -> Int;
     iter_key = "tidesdb_iter_key": fn(Opaque, *mut *mut u8, *mut usize) -> Int;
     iter_value = "tidesdb_iter_value": fn(Opaque, *mut *mut u8, *mut usize) -> Int;
-list_families = "tidesdb_list_column_families": fn(Opaque, *mut *mut *mut ffi::c_char, *mut Int) -> Int;
+    list_families = "tidesdb_list_column_families": fn(Opaque, *mut *mut *mut ffi::c_char, *mut Int) -> Int;
     get_stats = "tidesdb_get_stats": fn(Opaque, *mut *mut FamilyStatsHead) -> Int;
     free_stats = "tidesdb_free_stats": fn(*mut FamilyStatsHead);
     flush_memtable = "tidesdb_flush_memtable": fn(Opaque) -> Int;
@@ -137,23 +142,26 @@ const PEER: PeerLibrary = PeerLibrary {
 };
 
 impl Api {
-    /// Loads the library at `path`.
+    /// Loads the library at `path`; with the additions, if it is Kingtide's.
     ///
     /// # Errors
     /// [`crate::BenchError::Missing`] when it cannot be loaded, or lacks a function.
-    pub(super) fn load(path: Option<&Path>) -> Result<(Self, PathBuf)> {
-        peer_library::load(&PEER, path, Self::resolve)
+    pub(super) fn load(path: Option<&Path>) -> Result<(Self, Option<Additions>, PathBuf)> {
+        let resolve = |library: &Library| Ok((Self::resolve(library)?, Additions::resolve(library)));
+        let ((api, additions), file) = peer_library::load(&PEER, path, resolve)?;
+        Ok((api, additions, file))
     }
+}
 
-    /// As [`Self::load`], with what tells when an entry expires, if the library has that.
-    pub(super) fn load_with_expiry(
-        path: Option<&Path>,
-    ) -> Result<(Self, Option<IterExpiresAt>, PathBuf)> {
-        let ((api, expiry), file) = peer_library::load(&PEER, path, |library| {
-            // SAFETY: the function, if the library has it, is the one of kingtide.h, whose type this is.
-            let expiry = unsafe { library.get::<IterExpiresAt>(b"kt_iter_expires_at\0") };
-            Ok((Self::resolve(library)?, expiry.ok().map(|symbol| *symbol)))
-        })?;
-        Ok((api, expiry, file))
+impl Additions {
+    /// `None` when the library lacks any of them.
+    fn resolve(library: &Library) -> Option<Self> {
+        // SAFETY: functions of kingtide.h, whose types these are.
+        unsafe {
+            Some(Self {
+                iter_expires_at: *library.get(b"kt_iter_expires_at\0").ok()?,
+                wait_idle: *library.get(b"kt_wait_idle\0").ok()?,
+            })
+        }
     }
 }

@@ -22,7 +22,7 @@ use std::{
 };
 
 use super::{
-    c_abi_api::{Api, FamilyConfig, IterExpiresAt, Opaque, database_field, family_field},
+    c_abi_api::{Additions, Api, FamilyConfig, Opaque, database_field, family_field},
     peer_library::foreign_bytes,
 };
 use crate::{BenchError, Result};
@@ -77,7 +77,7 @@ pub struct ForeignEntry<'a> {
 /// An open database of another library. Used by one thread. Closed by [`Self::close`], or when it goes out of scope.
 pub struct ForeignDatabase {
     api: Api,
-    expiry: Option<IterExpiresAt>,
+    additions: Option<Additions>,
     db: Opaque,
     file: PathBuf,
 }
@@ -94,7 +94,7 @@ impl ForeignDatabase {
             let message = format!("{} is not a directory", directory.display());
             return Err(BenchError::Settings(message));
         }
-        let (api, expiry, file) = Api::load_with_expiry(library)?;
+        let (api, additions, file) = Api::load(library)?;
         let path = CString::new(directory.as_os_str().as_bytes())
             .map_err(|_| BenchError::Settings("the directory's name holds a zero byte".into()))?;
         // SAFETY: no preconditions.
@@ -108,7 +108,7 @@ impl ForeignDatabase {
         check(&format!("open {}", directory.display()), code)?;
         Ok(Self {
             api,
-            expiry,
+            additions,
             db,
             file,
         })
@@ -123,7 +123,7 @@ impl ForeignDatabase {
     /// Whether entries come with the time at which they expire.
     #[must_use]
     pub fn tells_expiry(&self) -> bool {
-        self.expiry.is_some()
+        self.additions.is_some()
     }
 
     /// The names of all families.
@@ -362,10 +362,10 @@ impl<'a> Cursor<'a> {
         let code = unsafe { (api.iter_value)(self.pointer, &mut value, &mut value_bytes) };
         check("read a value", code)?;
         let mut expires_at = 0;
-        if let Some(tell) = self.database.expiry {
+        if let Some(additions) = &self.database.additions {
             // SAFETY: the function of kingtide.h; the iterator is alive, the result may be written.
             check("read an expiry", unsafe {
-                tell(self.pointer, &mut expires_at)
+                (additions.iter_expires_at)(self.pointer, &mut expires_at)
             })?;
         }
         Ok(ForeignEntry {

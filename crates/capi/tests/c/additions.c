@@ -406,6 +406,14 @@ static void progress(uint64_t done, uint64_t all, void *ctx) {
     progress_calls++;
 }
 
+/* Nothing is queued or running afterwards. */
+static void rest(tidesdb_t *db, tidesdb_column_family_t *cf) {
+    OK(tidesdb_flush_memtable(cf));
+    OK(kt_wait_idle(db));
+    CHECK(tidesdb_is_flushing(cf) == 0 && tidesdb_is_compacting(cf) == 0);
+    INVALID(kt_wait_idle(NULL));
+}
+
 static void verification(tidesdb_t *db, tidesdb_column_family_t *cf) {
     size_t damaged = 99;
 
@@ -535,6 +543,7 @@ int main(int argc, char **argv) {
     snapshots(db, cf, other);
     aborts(db, cf);
     bounds(db, cf);
+    rest(db, cf);
     verification(db, cf);
     OK(tidesdb_close(db));
     free(path);

@@ -171,6 +171,7 @@ functions! {
     kt_free_prepared(list: *mut Prepared, count: usize);
     kt_iter_new(txn: Handle, cf: Handle, options: *const IterOptions, iter: *mut Handle) -> c_int;
     kt_iter_expires_at(iter: Handle, ttl: *mut i64) -> c_int;
+    kt_wait_idle(db: Handle) -> c_int;
     kt_verify(db: Handle, progress: Option<unsafe extern "C" fn(u64, u64, *mut c_void)>, damage: Option<unsafe extern "C" fn(*const c_char, *mut c_void)>, ctx: *mut c_void, damaged: *mut usize) -> c_int;
 }
 

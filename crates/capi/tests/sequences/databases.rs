@@ -93,7 +93,7 @@ unsafe extern "C" fn damage(_: *const c_char, _: *mut c_void) {
 impl Session<'_> {
     /// Flushes, merges, syncs and the like: none changes what is read.
     pub fn maintain(&mut self) {
-        let way = self.input.byte() % 12;
+        let way = self.input.byte() % 13;
         let (start, end) = (self.input.key(), self.input.key());
         let Some((cf, _)) = self.family() else {
             return;
@@ -128,6 +128,7 @@ impl Session<'_> {
                 let hook = (start.len() > 3).then_some(hook as _);
                 c!(tidesdb_cf_set_commit_hook(cf, hook, ptr::null_mut()))
             }
+            11 => c!(kt_wait_idle(self.db)),
             _ => {
                 let mut damaged = 1;
                 let answer = c!(kt_verify(

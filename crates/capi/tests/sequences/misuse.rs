@@ -131,6 +131,7 @@ const OF_DATABASES: &[(&str, Refusal)] = &[
         let (mut list, mut count) = (ptr::null_mut(), 0);
         c!(kt_recover_prepared(db, &raw mut list, &raw mut count))
     }),
+    ("wait_idle", |db| c!(kt_wait_idle(db))),
     ("verify", |db| {
         c!(kt_verify(db, None, None, ptr::null_mut(), ptr::null_mut()))
     }),
