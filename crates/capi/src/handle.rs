@@ -13,27 +13,41 @@
 //! once; a slot that has used all of its generations rests until no other slot is free, so that a freed handle is told
 //! from a live one for the first 2^39 objects of a kind in a process.
 //!
-//! The word of a slot says whether the object lives and who is inside:
+//! The [state](state) of a slot says whether the object lives and who is inside:
 //!
 //! - databases, families and the like are *shared*: a call pins the slot for as long as it takes to clone what is in it,
 //!   and removal waits for pins;
-//! - transactions and iterators are *held*: one call at a time, another one meanwhile is refused. Removal while held is
-//!   left to the holder.
+//! - transactions and iterators have one call *inside* at a time, another one meanwhile is refused. Removal meanwhile is
+//!   left to the one that is inside.
 //!
 //! A child process of `fork` has none of the threads that its parent's databases need: a handler that runs in the child
 //! moves the epoch on, and handles of an older epoch are refused.
 
+mod barrier;
+mod home;
+mod state;
+
 use std::{
     cell::UnsafeCell,
-    hint,
-    ops::{Deref, DerefMut},
-    ptr,
+    hint, ptr,
     sync::{
         Once,
         atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering},
     },
     thread,
 };
+
+use self::state::{
+    GENERATION_SHIFT as WORD_GENERATION_SHIFT, LIVE, PINS_MASK, State, Ticket, Visit,
+};
+
+/// What [`state`] works with.
+mod atomics {
+    pub(super) use std::{
+        sync::atomic::{AtomicU32, AtomicU64, Ordering},
+        thread::yield_now as wait,
+    };
+}
 
 const TAG: u64 = 0b01 << 45;
 const TAG_MASK: u64 = !((1 << 45) - 1);
@@ -47,13 +61,6 @@ const ALIGN_MASK: u64 = (1 << SLOT_SHIFT) - 1;
 
 const CHUNK_SLOTS: usize = 1024;
 const CHUNKS: usize = (SLOT_MASK as usize + 1) / CHUNK_SLOTS;
-
-// The word of a slot: pins, flags, generation.
-const PINS_MASK: u64 = (1 << 16) - 1;
-const LIVE: u64 = 1 << 16;
-const HELD: u64 = 1 << 17;
-const DOOMED: u64 = 1 << 18;
-const WORD_GENERATION_SHIFT: u32 = 32;
 
 /// Why a handle is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +169,7 @@ impl<T> SpinCell<T> {
 /// A slot on a cache line of its own: threads that use different transactions do not meet.
 #[repr(align(64))]
 struct Slot<T> {
-    word: AtomicU64,
+    state: State,
     epoch: AtomicU32,
     object: UnsafeCell<Option<T>>,
 }
@@ -186,7 +193,7 @@ pub(crate) struct Table<T> {
     free: SpinCell<Free>,
 }
 
-// SAFETY: an object is touched by one thread at a time (held), or as a shared reference while pins keep it, and `share` asks for `Sync`.
+// SAFETY: an object is touched by one call at a time, which is inside, or as a shared reference while pins keep it, and `share` asks for `Sync`.
 unsafe impl<T: Send> Sync for Table<T> {}
 
 impl<T: Send + 'static> Table<T> {
@@ -226,7 +233,7 @@ impl<T: Send + 'static> Table<T> {
             return;
         }
         let chunk = Box::new(Chunk(std::array::from_fn(|_| Slot {
-            word: AtomicU64::new(0),
+            state: State::default(),
             epoch: AtomicU32::new(0),
             object: UnsafeCell::new(None),
         })));
@@ -259,12 +266,7 @@ impl<T: Send + 'static> Table<T> {
         // SAFETY: the slot is in no list and not live, so nobody else touches its object.
         unsafe { *slot.object.get() = Some(object) };
         slot.epoch.store(epoch(), Ordering::Relaxed);
-        let generation = slot.word.load(Ordering::Relaxed) >> WORD_GENERATION_SHIFT;
-        // Release: publishes the object.
-        slot.word.store(
-            (generation << WORD_GENERATION_SHIFT) | LIVE,
-            Ordering::Release,
-        );
+        let generation = slot.state.publish(home::of_new_object());
         Some(
             TAG | (self.kind << KIND_SHIFT)
                 | (generation << GENERATION_SHIFT)
@@ -273,7 +275,7 @@ impl<T: Send + 'static> Table<T> {
     }
 
     /// Splits a handle into its slot, the slot's number and the generation.
-    #[inline]
+    #[inline(always)]
     fn locate(&self, handle: u64) -> Result<(&Slot<T>, u32, u64), Refused> {
         let kind = (handle >> KIND_SHIFT) & KIND_MASK;
         if handle & TAG_MASK != TAG || handle & ALIGN_MASK != 0 || kind != self.kind {
@@ -283,71 +285,66 @@ impl<T: Send + 'static> Table<T> {
                 Refused::Foreign
             });
         }
-        let index = ((handle >> SLOT_SHIFT) & SLOT_MASK) as u32;
+        let index = index_of(handle);
         let slot = self.slot(index).ok_or(Refused::Foreign)?;
         if slot.epoch.load(Ordering::Relaxed) != epoch() {
             return Err(Refused::Forked);
         }
-        Ok((slot, index, (handle >> GENERATION_SHIFT) & GENERATION_MASK))
+        Ok((slot, index, generation_of(handle)))
     }
 
-    fn why(word: u64, generation: u64) -> Refused {
-        if word >> WORD_GENERATION_SHIFT == generation && word & LIVE != 0 && word & DOOMED == 0 {
-            Refused::InUse
-        } else {
-            Refused::Stale
-        }
-    }
-
-    /// The object, for this call alone.
+    /// What `action` does with the object, which it has for itself. A handle that is refused is `refuse`d.
     ///
     /// # Errors
-    /// What is wrong with the handle; `InUse` while another call holds it.
-    #[inline]
-    pub(crate) fn hold(&self, handle: u64) -> Result<Held<'_, T>, Refused> {
-        let (slot, index, generation) = self.locate(handle)?;
-        let idle = (generation << WORD_GENERATION_SHIFT) | LIVE;
-        // Acquire: pairs with the release of the last holder, and with `insert`.
-        match slot
-            .word
-            .compare_exchange(idle, idle | HELD, Ordering::Acquire, Ordering::Relaxed)
-        {
-            Ok(_) => Ok(Held {
-                table: self,
-                slot,
-                index,
-            }),
-            Err(word) => Err(Self::why(word, generation)),
+    /// What `refuse` makes of what is wrong with the handle, `InUse` while another call is inside; what `action` answers.
+    #[inline(always)]
+    pub(crate) fn with<R, E>(
+        &self,
+        handle: u64,
+        refuse: impl FnOnce(Refused) -> E,
+        action: impl FnOnce(&mut T) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let inside = match self.locate(handle) {
+            Ok((slot, index, generation)) => {
+                let end = || drop(self.empty(slot, index));
+                let visit = visit(handle, generation);
+                match slot.state.enter(home::this_thread(), &visit, end) {
+                    Ok(ticket) => Inside {
+                        table: self,
+                        slot,
+                        handle,
+                        ticket,
+                    },
+                    Err(refused) => return Err(refuse(refused)),
+                }
+            }
+            Err(refused) => return Err(refuse(refused)),
+        };
+        // SAFETY: the call is inside the slot, so this is the only reference.
+        match unsafe { &mut *inside.slot.object.get() } {
+            Some(object) => action(object),
+            None => Err(refuse(Refused::Stale)),
         }
     }
 
-    /// Ends an object that is held by one call at a time. While another call holds it, that one ends it on its way out.
+    /// Ends an object that one call at a time may be inside of. While another call is, that one ends it on its way out.
     ///
     /// # Errors
     /// What is wrong with the handle.
     pub(crate) fn discard(&self, handle: u64) -> Result<(), Refused> {
-        loop {
-            match self.hold(handle) {
-                Ok(held) => {
-                    held.slot.word.fetch_or(DOOMED, Ordering::Relaxed);
-                    return Ok(());
+        let (slot, index, generation) = self.locate(handle)?;
+        let doom = |_: &mut T| {
+            slot.state.doom_own();
+            Ok(())
+        };
+        match self.with(handle, |refused| refused, doom) {
+            Err(Refused::InUse) => {
+                if slot.state.doom(&visit(handle, generation))? {
+                    drop(self.empty(slot, index));
                 }
-                Err(Refused::InUse) => {
-                    let (slot, _, generation) = self.locate(handle)?;
-                    let held = (generation << WORD_GENERATION_SHIFT) | LIVE | HELD;
-                    // Relaxed: the holder's release orders what it did before.
-                    let doomed = slot.word.compare_exchange(
-                        held,
-                        held | DOOMED,
-                        Ordering::Relaxed,
-                        Ordering::Relaxed,
-                    );
-                    if doomed.is_ok() {
-                        return Ok(());
-                    }
-                }
-                Err(refused) => return Err(refused),
+                Ok(())
             }
+            outcome => outcome,
         }
     }
 
@@ -361,14 +358,15 @@ impl<T: Send + 'static> Table<T> {
         T: Sync,
     {
         let (slot, _, generation) = self.locate(handle)?;
-        let mut word = slot.word.load(Ordering::Relaxed);
+        let word_place = &slot.state.word;
+        let mut word = word_place.load(Ordering::Relaxed);
         loop {
             let is_live = word & LIVE != 0 && word >> WORD_GENERATION_SHIFT == generation;
             if !is_live {
                 return Err(Refused::Stale);
             }
             // Acquire: pairs with `insert`.
-            match slot.word.compare_exchange_weak(
+            match word_place.compare_exchange_weak(
                 word,
                 word + 1,
                 Ordering::Acquire,
@@ -378,7 +376,7 @@ impl<T: Send + 'static> Table<T> {
                 Err(now) => word = now,
             }
         }
-        let _pin = Pin(&slot.word);
+        let _pin = Pin(word_place);
         // SAFETY: the slot is live and pinned: the object is there, and removal waits for the pin.
         let object = unsafe { &*slot.object.get() };
         object.as_ref().map(view).ok_or(Refused::Stale)
@@ -390,12 +388,13 @@ impl<T: Send + 'static> Table<T> {
     /// What is wrong with the handle.
     pub(crate) fn remove(&self, handle: u64) -> Result<T, Refused> {
         let (slot, index, generation) = self.locate(handle)?;
-        let mut word = slot.word.load(Ordering::Relaxed);
+        let word_place = &slot.state.word;
+        let mut word = word_place.load(Ordering::Relaxed);
         loop {
             if word & LIVE == 0 || word >> WORD_GENERATION_SHIFT != generation {
                 return Err(Refused::Stale);
             }
-            match slot.word.compare_exchange_weak(
+            match word_place.compare_exchange_weak(
                 word,
                 word & !LIVE,
                 Ordering::Relaxed,
@@ -406,22 +405,17 @@ impl<T: Send + 'static> Table<T> {
             }
         }
         // Acquire: pairs with the release of each pin.
-        while slot.word.load(Ordering::Acquire) & PINS_MASK != 0 {
+        while word_place.load(Ordering::Acquire) & PINS_MASK != 0 {
             thread::yield_now();
         }
         self.empty(slot, index).ok_or(Refused::Stale)
     }
 
-    /// Takes the object out of a slot that is not live, or is held and doomed, and gives the slot back.
+    /// Takes the object out of a slot that is not live, or is claimed, and gives the slot back.
     fn empty(&self, slot: &Slot<T>, index: u32) -> Option<T> {
-        // SAFETY: the slot is out of reach: not live without pins, or held by the caller.
+        // SAFETY: the slot is out of reach: not live without pins, or claimed by the caller.
         let object = unsafe { (*slot.object.get()).take() };
-        let generation = (slot.word.load(Ordering::Relaxed) >> WORD_GENERATION_SHIFT) + 1;
-        let is_used_up = generation > GENERATION_MASK;
-        let next = generation & GENERATION_MASK;
-        // Release: the next user of the slot finds it empty.
-        slot.word
-            .store(next << WORD_GENERATION_SHIFT, Ordering::Release);
+        let is_used_up = slot.state.renew(GENERATION_MASK);
         self.free.with(|free| {
             if is_used_up {
                 free.resting.push(index);
@@ -444,44 +438,44 @@ impl Drop for Pin<'_> {
     }
 }
 
-/// An object that one call holds.
-pub(crate) struct Held<'a, T: Send + 'static> {
+#[inline(always)]
+const fn index_of(handle: u64) -> u32 {
+    ((handle >> SLOT_SHIFT) & SLOT_MASK) as u32
+}
+
+#[inline(always)]
+const fn generation_of(handle: u64) -> u64 {
+    (handle >> GENERATION_SHIFT) & GENERATION_MASK
+}
+
+#[inline(always)]
+fn visit(handle: u64, generation: u64) -> Visit<'static> {
+    Visit {
+        records: &home::ALL,
+        handle,
+        generation,
+    }
+}
+
+/// One call inside a slot; it goes out when this is dropped.
+struct Inside<'a, T: Send + 'static> {
     table: &'a Table<T>,
     slot: &'a Slot<T>,
-    index: u32,
+    handle: u64,
+    ticket: Ticket,
 }
 
-impl<T: Send> Deref for Held<'_, T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: the slot is held, so this is the only reference.
-        let object = unsafe { &*self.slot.object.get() };
-        object.as_ref().expect("a live slot has an object")
-    }
-}
-
-impl<T: Send> DerefMut for Held<'_, T> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the slot is held, so this is the only reference.
-        let object = unsafe { &mut *self.slot.object.get() };
-        object.as_mut().expect("a live slot has an object")
-    }
-}
-
-impl<T: Send> Drop for Held<'_, T> {
-    #[inline]
+impl<T: Send> Drop for Inside<'_, T> {
+    #[inline(always)]
     fn drop(&mut self) {
-        // AcqRel: publishes what this call did, and sees a DOOMED that was set meanwhile. While DOOMED is set nobody
-        // else takes the slot.
-        let word = self.slot.word.fetch_and(!HELD, Ordering::AcqRel);
-        if word & DOOMED != 0 {
-            drop(self.table.empty(self.slot, self.index));
+        let visit = visit(self.handle, generation_of(self.handle));
+        if self.slot.state.leave(&visit, self.ticket) {
+            drop(self.table.empty(self.slot, index_of(self.handle)));
         }
     }
 }
 
+#[cfg(all(test, loom))]
+mod models;
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,6 @@ use kingtide::{Iter, IterOptions};
 
 use crate::{
     border::{Failure, Outcome, answer, answer_with, code},
-    handle::Held,
     objects::{
         Database, FamilyHandle, ITERATORS, IteratorHandle, TransactionHandle, handle_place,
         no_handle,
@@ -42,7 +41,6 @@ impl Cursor {
     }
 
     fn check_positioned(&self) -> Outcome<()> {
-        self.check()?;
         if self.iter.is_valid() {
             return Ok(());
         }
@@ -50,21 +48,25 @@ impl Cursor {
     }
 }
 
-fn hold(iter: IteratorHandle) -> Outcome<Held<'static, Box<Cursor>>> {
-    let held = iter.hold()?;
-    held.check()?;
-    Ok(held)
+/// What `action` does with an iterator whose database and transaction are there.
+#[inline(always)]
+fn with<R>(iter: IteratorHandle, action: impl FnOnce(&mut Cursor) -> Outcome<R>) -> Outcome<R> {
+    iter.with(|cursor| {
+        cursor.check()?;
+        action(cursor)
+    })
 }
 
 /// Makes a move; arriving nowhere is `TDB_ERR_NOT_FOUND`.
-#[inline]
+#[inline(always)]
 fn go(iter: IteratorHandle, step: impl FnOnce(&mut Iter) -> kingtide::Result<bool>) -> Outcome<()> {
-    let mut cursor = hold(iter)?;
-    if step(&mut cursor.iter)? {
-        Ok(())
-    } else {
-        Err(Failure::new(code::NOT_FOUND, "there is no such entry"))
-    }
+    with(iter, |cursor| {
+        if step(&mut cursor.iter)? {
+            Ok(())
+        } else {
+            Err(Failure::new(code::NOT_FOUND, "there is no such entry"))
+        }
+    })
 }
 
 /// A new iterator of a transaction.
@@ -75,18 +77,15 @@ pub(crate) fn open(
     (txn, cf): (TransactionHandle, FamilyHandle),
     options: IterOptions,
 ) -> Outcome<IteratorHandle> {
-    let mut held = txn.hold()?;
-    let work = &mut **held;
-    let family = work.families.get(cf, &work.database)?;
-    let iter = work
-        .transaction
-        .iter(family, options)
-        .map_err(|error| work.failure(error))?;
-    let cursor = Cursor {
-        iter,
-        database: Arc::clone(&work.database),
-        transaction_ended: work.end(),
-    };
+    let cursor = txn.with(|work| {
+        let family = work.families.get(cf, &work.database)?;
+        let iter = work.transaction.iter(family, options);
+        Ok(Cursor {
+            iter: iter.map_err(|error| work.failure(error))?,
+            database: Arc::clone(&work.database),
+            transaction_ended: work.end(),
+        })
+    })?;
     let handle = ITERATORS.insert(Box::new(cursor)).ok_or_else(no_handle)?;
     Ok(IteratorHandle::from_number(handle))
 }
@@ -96,9 +95,10 @@ pub(crate) fn open(
 /// # Errors
 /// What is wrong with the handle; `TDB_ERR_INVALID_ARGS` when it is not positioned.
 pub(crate) fn expires_at(iter: IteratorHandle) -> Outcome<Option<i64>> {
-    let cursor = hold(iter)?;
-    cursor.check_positioned()?;
-    Ok(cursor.iter.expires_at())
+    with(iter, |cursor| {
+        cursor.check_positioned()?;
+        Ok(cursor.iter.expires_at())
+    })
 }
 
 /// Makes an iterator over what the transaction sees.
@@ -165,10 +165,7 @@ pub extern "C" fn tidesdb_iter_prev(iter: IteratorHandle) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn tidesdb_iter_valid(iter: IteratorHandle) -> c_int {
     answer_with(
-        || {
-            let cursor = hold(iter)?;
-            Ok(c_int::from(cursor.iter.is_valid()))
-        },
+        || with(iter, |cursor| Ok(c_int::from(cursor.iter.is_valid()))),
         |_| 0,
     )
 }
@@ -193,9 +190,10 @@ pub extern "C" fn tidesdb_iter_key(
     key_size: Out<usize>,
 ) -> c_int {
     answer(|| {
-        let cursor = hold(iter)?;
-        cursor.check_positioned()?;
-        lend(cursor.iter.key(), (key, key_size))
+        with(iter, |cursor| {
+            cursor.check_positioned()?;
+            lend(cursor.iter.key(), (key, key_size))
+        })
     })
 }
 
@@ -207,8 +205,9 @@ pub extern "C" fn tidesdb_iter_value(
     value_size: Out<usize>,
 ) -> c_int {
     answer(|| {
-        let mut cursor = hold(iter)?;
-        lend(cursor.iter.value()?, (value, value_size))
+        with(iter, |cursor| {
+            lend(cursor.iter.value()?, (value, value_size))
+        })
     })
 }
 
@@ -222,12 +221,13 @@ pub extern "C" fn tidesdb_iter_key_value(
     value_size: Out<usize>,
 ) -> c_int {
     answer(|| {
-        let mut cursor = hold(iter)?;
-        cursor.check_positioned()?;
-        value.require("value")?;
-        value_size.require("value_size")?;
-        lend(cursor.iter.key(), (key, key_size))?;
-        lend(cursor.iter.value()?, (value, value_size))
+        with(iter, |cursor| {
+            cursor.check_positioned()?;
+            value.require("value")?;
+            value_size.require("value_size")?;
+            lend(cursor.iter.key(), (key, key_size))?;
+            lend(cursor.iter.value()?, (value, value_size))
+        })
     })
 }
 

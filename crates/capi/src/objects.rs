@@ -10,12 +10,12 @@ use std::{
     },
 };
 
-use kingtide::{ColumnFamily, Db, SyncMode};
+use kingtide::{ColumnFamily, Db, SyncMode, Transaction};
 
 use crate::{
     border::{Failure, Outcome, code},
     comparator::Registered,
-    handle::{Held, Refused, Table},
+    handle::{Refused, Table},
     iter::Cursor,
     kt::{snapshot::NamedSnapshot, txn::Abort},
     pointer::{Context, Out},
@@ -142,24 +142,48 @@ impl FamilyHandle {
 }
 
 impl TransactionHandle {
+    /// What `action` does with the transaction.
+    ///
     /// # Errors
-    /// What is wrong with the handle; `TDB_ERR_BUSY` while another thread uses it.
-    #[inline]
-    pub(crate) fn hold(self) -> Outcome<Held<'static, Box<Work>>> {
-        TRANSACTIONS
-            .hold(self.number())
-            .map_err(|refused| Failure::handle("txn", refused))
+    /// What is wrong with the handle; `TDB_ERR_BUSY` while another thread uses it; what `action` answers.
+    #[inline(always)]
+    pub(crate) fn with<R>(self, action: impl FnOnce(&mut Work) -> Outcome<R>) -> Outcome<R> {
+        let refuse = |refused| Failure::handle("txn", refused);
+        TRANSACTIONS.with(self.number(), refuse, |work| action(work))
+    }
+
+    /// As [`Self::with`], for one operation of the engine.
+    #[inline(always)]
+    pub(crate) fn act<R>(
+        self,
+        operation: impl FnOnce(&mut Transaction) -> kingtide::Result<R>,
+    ) -> Outcome<R> {
+        self.with(|work| operation(&mut work.transaction).map_err(|error| work.failure(error)))
+    }
+
+    /// As [`Self::act`], in the family of `cf`.
+    #[inline(always)]
+    pub(crate) fn act_in<R>(
+        self,
+        cf: FamilyHandle,
+        operation: impl FnOnce(&mut Transaction, &ColumnFamily) -> kingtide::Result<R>,
+    ) -> Outcome<R> {
+        self.with(|work| {
+            let family = work.families.get(cf, &work.database)?;
+            operation(&mut work.transaction, family).map_err(|error| work.failure(error))
+        })
     }
 }
 
 impl IteratorHandle {
+    /// What `action` does with the iterator.
+    ///
     /// # Errors
-    /// What is wrong with the handle; `TDB_ERR_BUSY` while another thread uses it.
-    #[inline]
-    pub(crate) fn hold(self) -> Outcome<Held<'static, Box<Cursor>>> {
-        ITERATORS
-            .hold(self.number())
-            .map_err(|refused| Failure::handle("iter", refused))
+    /// What is wrong with the handle; `TDB_ERR_BUSY` while another thread uses it; what `action` answers.
+    #[inline(always)]
+    pub(crate) fn with<R>(self, action: impl FnOnce(&mut Cursor) -> Outcome<R>) -> Outcome<R> {
+        let refuse = |refused| Failure::handle("iter", refused);
+        ITERATORS.with(self.number(), refuse, |cursor| action(cursor))
     }
 }
 

@@ -181,11 +181,9 @@ pub extern "C" fn tidesdb_txn_put(
     answer(|| {
         let key = key.key(key_size)?;
         let value = value.value(value_size)?;
-        let mut held = txn.hold()?;
-        let work = &mut **held;
-        let family = work.families.get(cf, &work.database)?;
-        let outcome = work.transaction.put_expiring(family, key, value, ttl);
-        outcome.map_err(|error| work.failure(error))
+        txn.act_in(cf, |transaction, family| {
+            transaction.put_expiring(family, key, value, ttl)
+        })
     })
 }
 
@@ -209,23 +207,17 @@ pub(crate) fn get(
 ) -> Outcome<()> {
     let value_place = value.require("value")?;
     let size_place = value_size.require("value_size")?;
-    let mut held = txn.hold()?;
-    let work = &mut **held;
-    let family = work.families.get(cf, &work.database)?;
-    let found = match reading {
-        Reading::Tracked => work.transaction.get(family, key),
-        Reading::Untracked => work.transaction.get_untracked(family, key),
-        Reading::ForUpdate => work.transaction.get_for_update(family, key),
+    let found = txn.act_in(cf, |transaction, family| match reading {
+        Reading::Tracked => transaction.get(family, key),
+        Reading::Untracked => transaction.get_untracked(family, key),
+        Reading::ForUpdate => transaction.get_for_update(family, key),
+    })?;
+    let Some(found) = found else {
+        return Err(Failure::new(code::NOT_FOUND, "the key has no value"));
     };
-    match found {
-        Ok(Some(found)) => {
-            value_place.set(copy_bytes(&found)?);
-            size_place.set(found.len());
-            Ok(())
-        }
-        Ok(None) => Err(Failure::new(code::NOT_FOUND, "the key has no value")),
-        Err(error) => Err(work.failure(error)),
-    }
+    value_place.set(copy_bytes(&found)?);
+    size_place.set(found.len());
+    Ok(())
 }
 
 /// Reads the value of a key.
@@ -270,14 +262,10 @@ pub extern "C" fn tidesdb_txn_contains(
 ) -> c_int {
     answer(|| {
         let key = key.key(key_size)?;
-        let mut held = txn.hold()?;
-        let work = &mut **held;
-        let family = work.families.get(cf, &work.database)?;
-        match work.transaction.contains(family, key) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Failure::new(code::NOT_FOUND, "the key has no value")),
-            Err(error) => Err(work.failure(error)),
+        if txn.act_in(cf, |transaction, family| transaction.contains(family, key))? {
+            return Ok(());
         }
+        Err(Failure::new(code::NOT_FOUND, "the key has no value"))
     })
 }
 
@@ -291,11 +279,7 @@ pub extern "C" fn tidesdb_txn_delete(
 ) -> c_int {
     answer(|| {
         let key = key.key(key_size)?;
-        let mut held = txn.hold()?;
-        let work = &mut **held;
-        let family = work.families.get(cf, &work.database)?;
-        let outcome = work.transaction.delete(family, key);
-        outcome.map_err(|error| work.failure(error))
+        txn.act_in(cf, |transaction, family| transaction.delete(family, key))
     })
 }
 
@@ -309,11 +293,9 @@ pub extern "C" fn tidesdb_txn_single_delete(
 ) -> c_int {
     answer(|| {
         let key = key.key(key_size)?;
-        let mut held = txn.hold()?;
-        let work = &mut **held;
-        let family = work.families.get(cf, &work.database)?;
-        let outcome = work.transaction.single_delete(family, key);
-        outcome.map_err(|error| work.failure(error))
+        txn.act_in(cf, |transaction, family| {
+            transaction.single_delete(family, key)
+        })
     })
 }
 
@@ -322,20 +304,14 @@ pub extern "C" fn tidesdb_txn_single_delete(
 pub extern "C" fn tidesdb_txn_commit(txn: TransactionHandle) -> c_int {
     answer(|| {
         not_in_callback()?;
-        let mut work = txn.hold()?;
-        let outcome = work.transaction.commit();
-        outcome.map(|_| ()).map_err(|error| work.failure(error))
+        txn.act(Transaction::commit).map(|_| ())
     })
 }
 
 /// Forgets the writes.
 #[unsafe(no_mangle)]
 pub extern "C" fn tidesdb_txn_rollback(txn: TransactionHandle) -> c_int {
-    answer(|| {
-        let mut work = txn.hold()?;
-        let outcome = work.transaction.rollback();
-        outcome.map_err(|error| work.failure(error))
-    })
+    answer(|| txn.act(Transaction::rollback))
 }
 
 /// Begins again.
@@ -343,13 +319,13 @@ pub extern "C" fn tidesdb_txn_rollback(txn: TransactionHandle) -> c_int {
 pub extern "C" fn tidesdb_txn_reset(txn: TransactionHandle, isolation_level: c_int) -> c_int {
     answer(|| {
         let level = isolation(isolation_level)?;
-        let mut held = txn.hold()?;
-        let work = &mut **held;
-        let options = options_at(&work.database, level);
-        let outcome = work.transaction.reset_with(options);
-        outcome.map_err(|error| work.failure(error))?;
-        work.end_iterators();
-        Ok(())
+        txn.with(|work| {
+            let options = options_at(&work.database, level);
+            let outcome = work.transaction.reset_with(options);
+            outcome.map_err(|error| work.failure(error))?;
+            work.end_iterators();
+            Ok(())
+        })
     })
 }
 
@@ -363,9 +339,7 @@ fn with_savepoint(
     action: impl FnOnce(&mut Transaction, &str) -> kingtide::Result<()>,
 ) -> Outcome<()> {
     let name = name.name(SAVEPOINT_NAME_BYTES_MAX, "name")?;
-    let mut work = txn.hold()?;
-    let outcome = action(&mut work.transaction, name);
-    outcome.map_err(|error| work.failure(error))
+    txn.act(|transaction| action(transaction, name))
 }
 
 /// Marks the writes made so far.

@@ -382,7 +382,9 @@ impl Session for CAbiSession<'_> {
         }
         let iterator = match &self.iterator {
             Some(iterator) => iterator,
-            None => self.iterator.insert(Iterator::new(self.engine, self.reader)?),
+            None => self
+                .iterator
+                .insert(Iterator::new(self.engine, self.reader)?),
         };
         iterator.walk(from, limit, visit)
     }

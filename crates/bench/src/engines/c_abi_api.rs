@@ -147,7 +147,8 @@ impl Api {
     /// # Errors
     /// [`crate::BenchError::Missing`] when it cannot be loaded, or lacks a function.
     pub(super) fn load(path: Option<&Path>) -> Result<(Self, Option<Additions>, PathBuf)> {
-        let resolve = |library: &Library| Ok((Self::resolve(library)?, Additions::resolve(library)));
+        let resolve =
+            |library: &Library| Ok((Self::resolve(library)?, Additions::resolve(library)));
         let ((api, additions), file) = peer_library::load(&PEER, path, resolve)?;
         Ok((api, additions, file))
     }
@@ -156,12 +157,13 @@ impl Api {
 impl Additions {
     /// `None` when the library lacks any of them.
     fn resolve(library: &Library) -> Option<Self> {
-        // SAFETY: functions of kingtide.h, whose types these are.
-        unsafe {
-            Some(Self {
-                iter_expires_at: *library.get(b"kt_iter_expires_at\0").ok()?,
-                wait_idle: *library.get(b"kt_wait_idle\0").ok()?,
-            })
-        }
+        // SAFETY: a function of kingtide.h, whose type this is.
+        let iter_expires_at = unsafe { library.get(b"kt_iter_expires_at\0") };
+        // SAFETY: as above.
+        let wait_idle = unsafe { library.get(b"kt_wait_idle\0") };
+        Some(Self {
+            iter_expires_at: *iter_expires_at.ok()?,
+            wait_idle: *wait_idle.ok()?,
+        })
     }
 }

@@ -45,9 +45,7 @@ pub extern "C" fn kt_txn_prepare(txn: TransactionHandle, xid: Bytes, xid_size: u
     answer(|| {
         not_in_callback()?;
         let xid = xid_of(&xid, xid_size)?;
-        let mut work = txn.hold()?;
-        let outcome = work.transaction.prepare(xid);
-        outcome.map_err(|error| work.failure(error))
+        txn.act(|transaction| transaction.prepare(xid))
     })
 }
 

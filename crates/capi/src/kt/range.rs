@@ -21,11 +21,9 @@ pub extern "C" fn kt_txn_delete_range(
     answer(|| {
         let start = start.key(start_size)?;
         let end = end.key(end_size)?;
-        let mut held = txn.hold()?;
-        let work = &mut **held;
-        let family = work.families.get(cf, &work.database)?;
-        let outcome = work.transaction.delete_range(family, start, end);
-        outcome.map_err(|error| work.failure(error))
+        txn.act_in(cf, |transaction, family| {
+            transaction.delete_range(family, start, end)
+        })
     })
 }
 
@@ -39,10 +37,8 @@ pub extern "C" fn kt_txn_delete_prefix(
 ) -> c_int {
     answer(|| {
         let prefix = prefix.key(prefix_size)?;
-        let mut held = txn.hold()?;
-        let work = &mut **held;
-        let family = work.families.get(cf, &work.database)?;
-        let outcome = work.transaction.delete_prefix(family, prefix);
-        outcome.map_err(|error| work.failure(error))
+        txn.act_in(cf, |transaction, family| {
+            transaction.delete_prefix(family, prefix)
+        })
     })
 }

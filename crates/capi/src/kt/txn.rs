@@ -127,13 +127,9 @@ pub extern "C" fn kt_txn_multi_get(
         let size_places = value_sizes.array(count, "value_sizes")?;
         let keys = keys.iter().zip(sizes).map(|(key, size)| key.key(*size));
         let keys: Vec<&[u8]> = keys.collect::<Outcome<_>>()?;
-        let mut held = txn.hold()?;
-        let work = &mut **held;
-        let family = work.families.get(cf, &work.database)?;
-        let found = work
-            .transaction
-            .multi_get(family, &keys)
-            .map_err(|error| work.failure(error))?;
+        let found = txn.act_in(cf, |transaction, family| {
+            transaction.multi_get(family, &keys)
+        })?;
         let mut pending = Pending::default();
         let mut copies = Vec::with_capacity(found.len());
         for value in &found {
@@ -159,8 +155,7 @@ pub(crate) type Abort = Arc<AbortHandle>;
 pub extern "C" fn kt_txn_abort_handle(txn: TransactionHandle, abort: Out<AbortPointer>) -> c_int {
     answer(|| {
         let place = handle_place(abort, AbortPointer::NULL, "abort")?;
-        let mut work = txn.hold()?;
-        let handle = Arc::new(work.transaction.abort_handle());
+        let handle = Arc::new(txn.with(|work| Ok(work.transaction.abort_handle()))?);
         let handle = ABORTS.insert(handle).ok_or_else(no_handle)?;
         place.set(AbortPointer::from_number(handle));
         Ok(())

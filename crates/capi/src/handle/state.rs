@@ -1,0 +1,315 @@
+//! The state of a slot: whether its object lives, and who is inside.
+//!
+//! One call at a time may be inside a held object. A call of any thread asks for that by an atomic exchange of the slot's
+//! word ([`Ticket::ELSEWHERE`]). The thread that made the object is at *home* in the slot, and goes in without one: it writes the
+//! handle into its own [`Record`], and looks whether the slot is still its home. Whoever comes from elsewhere first takes the home
+//! away, for as long as the object lives, has all threads of the process pass a barrier, and then looks into the record whether
+//! the thread is inside. Either that thread sees that its home is gone, or its record is seen: the light and the heavy barrier
+//! are those of `super::barrier`. Programs whose threads keep to their own transactions and iterators, as the interface
+//! asks, never pay for the heavy one. (Biased locks are this; see Kawachiya, Koseki, Onodera: "Lock Reservation: Java Locks Can
+//! Mostly Do Without Atomic Operations", OOPSLA 2002. A record is what Michael's hazard pointers are, IEEE TPDS 15(6), 2004.)
+//!
+//! An object that is freed while a call is inside is `DOOMED`: that call ends it on its way out. Whoever finds `DOOMED` when
+//! going out, or sets it while nobody holds the word, *claims* the object: takes the word, and ends the object unless its
+//! home thread is inside, which then claims it in turn. So it is ended once.
+//!
+//! This file is compiled a second time, for the models of loom, with its atomics and fences.
+
+use super::{
+    Refused,
+    atomics::{AtomicU32, AtomicU64, Ordering, wait},
+    barrier,
+};
+
+// The word: pins, flags, generation.
+pub(super) const PINS_MASK: u64 = (1 << 16) - 1;
+pub(super) const LIVE: u64 = 1 << 16;
+const HELD: u64 = 1 << 17;
+const DOOMED: u64 = 1 << 18;
+pub(super) const GENERATION_SHIFT: u32 = 32;
+
+/// No thread is at home.
+pub(super) const NO_HOME: u32 = 0;
+/// The home was taken away; its thread may still be inside.
+const TAKEN: u32 = 1 << 31;
+
+/// Calls that a thread may be inside of at home, one within a callback of the other.
+pub(super) const PLACES: usize = 6;
+
+/// What a thread is inside of at home. Written by that thread alone, and never given back to the system. Home `n` is
+/// record `n - 1`.
+#[repr(align(64))]
+pub(super) struct Record {
+    /// Whose it is; 0 for nobody's.
+    pub(super) thread: AtomicU64,
+    /// Places that are taken.
+    pub(super) used: AtomicU32,
+    /// Handles; 0 for none.
+    pub(super) places: [AtomicU64; PLACES],
+}
+
+impl Record {
+    /// Notes that its thread is inside `handle`; where. [`Ticket::ELSEWHERE`] when there is no place.
+    ///
+    /// # Errors
+    /// [`Refused::InUse`] when it is inside already.
+    #[inline(always)]
+    fn go_in(&self, handle: u64) -> Result<Ticket, Refused> {
+        let used = self.used.load(Ordering::Relaxed);
+        let place = if used == 0 {
+            0
+        } else {
+            self.free_place(handle)?
+        };
+        if let Some(free) = self.places.get(usize::from(place)) {
+            free.store(handle, Ordering::Relaxed);
+            self.used.store(used + 1, Ordering::Relaxed);
+        }
+        Ok(Ticket(place))
+    }
+
+    /// The place for a call within another one.
+    #[cold]
+    fn free_place(&self, handle: u64) -> Result<u8, Refused> {
+        let mut places = self
+            .places
+            .iter()
+            .map(|place| place.load(Ordering::Relaxed));
+        if places.clone().any(|inside| inside == handle) {
+            return Err(Refused::InUse);
+        }
+        let free = places.position(|inside| inside == 0);
+        Ok(free.map_or(Ticket::ELSEWHERE.0, |place| place as u8))
+    }
+
+    #[inline(always)]
+    fn go_out(&self, ticket: Ticket) {
+        if let Some(place) = self.places.get(usize::from(ticket.0)) {
+            let used = self.used.load(Ordering::Relaxed);
+            self.used.store(used - 1, Ordering::Relaxed);
+            // Release: who sees the thread outside sees what it did inside.
+            place.store(0, Ordering::Release);
+        }
+    }
+
+    fn is_inside(&self, handle: u64) -> bool {
+        // Acquire: pairs with `go_out`.
+        let mut places = self.places.iter();
+        places.any(|place| place.load(Ordering::Acquire) == handle)
+    }
+}
+
+/// How a call came to be inside: at home through this place of its thread's record, or through the word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket(u8);
+
+impl Ticket {
+    const ELSEWHERE: Self = Self(u8::MAX);
+}
+
+/// Which object is meant.
+#[derive(Clone, Copy)]
+pub(super) struct Visit<'a> {
+    pub(super) records: &'a [Record],
+    pub(super) handle: u64,
+    pub(super) generation: u64,
+}
+
+impl Visit<'_> {
+    const fn live_word(&self) -> u64 {
+        (self.generation << GENERATION_SHIFT) | LIVE
+    }
+
+    fn why(&self, word: u64) -> Refused {
+        if word & !HELD == self.live_word() {
+            Refused::InUse
+        } else {
+            Refused::Stale
+        }
+    }
+}
+
+/// See the module's documentation.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) word: AtomicU64,
+    home: AtomicU32,
+}
+
+impl State {
+    /// Makes the object known, which was put into the slot before; `home` is that of the calling thread, or none.
+    pub(super) fn publish(&self, home: u32) -> u64 {
+        let generation = self.word.load(Ordering::Relaxed) >> GENERATION_SHIFT;
+        self.home.store(home, Ordering::Relaxed);
+        // Release: publishes the object.
+        self.word
+            .store((generation << GENERATION_SHIFT) | LIVE, Ordering::Release);
+        generation
+    }
+
+    /// Goes in; `thread` is the number of the one that asks, not 0. `end` ends the object, should it have been freed meanwhile.
+    ///
+    /// # Errors
+    /// `InUse`, `Stale`.
+    #[inline(always)]
+    pub(super) fn enter(
+        &self,
+        thread: u64,
+        visit: &Visit<'_>,
+        end: impl Fn(),
+    ) -> Result<Ticket, Refused> {
+        let home = self.home.load(Ordering::Relaxed);
+        // Those that were taken away are beyond the records, as none is.
+        if let Some(record) = visit.records.get(home.wrapping_sub(1) as usize)
+            && record.thread.load(Ordering::Relaxed) == thread
+        {
+            let word = self.word.load(Ordering::Relaxed);
+            if word != visit.live_word() {
+                return Err(visit.why(word));
+            }
+            let ticket = record.go_in(visit.handle)?;
+            barrier::light();
+            if self.home.load(Ordering::Relaxed) == home && ticket != Ticket::ELSEWHERE {
+                return Ok(ticket);
+            }
+            // The home was taken away at that moment.
+            if self.leave_home(visit, ticket, record) {
+                end();
+            }
+        }
+        self.enter_from_elsewhere(visit, end)
+    }
+
+    #[inline(never)]
+    fn enter_from_elsewhere(&self, visit: &Visit<'_>, end: impl Fn()) -> Result<Ticket, Refused> {
+        let idle = visit.live_word();
+        // Acquire: pairs with the release of the last one inside, and with `publish`.
+        self.word
+            .compare_exchange(idle, idle | HELD, Ordering::Acquire, Ordering::Relaxed)
+            .map_err(|word| visit.why(word))?;
+        if !self.is_somebody_home(visit) {
+            return Ok(Ticket::ELSEWHERE);
+        }
+        if self.leave(visit, Ticket::ELSEWHERE) {
+            end();
+        }
+        Err(Refused::InUse)
+    }
+
+    /// Whether the thread that was at home is inside; takes its home away. The word must be held.
+    #[inline]
+    fn is_somebody_home(&self, visit: &Visit<'_>) -> bool {
+        let home = self.home.load(Ordering::Relaxed);
+        home != NO_HOME && self.is_inside(home, visit)
+    }
+
+    #[cold]
+    fn is_inside(&self, home: u32, visit: &Visit<'_>) -> bool {
+        self.home.store(home | TAKEN, Ordering::Relaxed);
+        let record = visit.records.get(((home & !TAKEN) - 1) as usize);
+        let is_inside = |record: &Record| record.is_inside(visit.handle);
+        // Without the barrier nobody knows.
+        let is_inside = !barrier::heavy() || record.is_some_and(is_inside);
+        if !is_inside {
+            self.home.store(NO_HOME, Ordering::Relaxed);
+        }
+        is_inside
+    }
+
+    /// Goes out. True when the object was freed meanwhile: the caller ends it then.
+    #[inline(always)]
+    pub(super) fn leave(&self, visit: &Visit<'_>, ticket: Ticket) -> bool {
+        if ticket == Ticket::ELSEWHERE {
+            // AcqRel: publishes what this call did, and sees a DOOMED that was set meanwhile.
+            let word = self.word.fetch_and(!HELD, Ordering::AcqRel);
+            return word & DOOMED != 0 && self.claim(visit);
+        }
+        // While this call is inside, the slot names its home.
+        let home = self.home.load(Ordering::Relaxed) & !TAKEN;
+        let record = visit.records.get(home.wrapping_sub(1) as usize);
+        record.is_some_and(|record| self.leave_home(visit, ticket, record))
+    }
+
+    #[inline(always)]
+    fn leave_home(&self, visit: &Visit<'_>, ticket: Ticket, record: &Record) -> bool {
+        record.go_out(ticket);
+        barrier::light();
+        let word = self.word.load(Ordering::Relaxed);
+        word & DOOMED != 0 && self.claim_from_home(visit)
+    }
+
+    /// Frees the object that the caller is inside of.
+    pub(super) fn doom_own(&self) {
+        self.word.fetch_or(DOOMED, Ordering::Relaxed);
+    }
+
+    /// Frees an object that somebody else is inside of. True when the caller ends it, since nobody is any more.
+    ///
+    /// # Errors
+    /// `Stale`.
+    pub(super) fn doom(&self, visit: &Visit<'_>) -> Result<bool, Refused> {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            if word & !HELD != visit.live_word() {
+                return Err(Refused::Stale);
+            }
+            // Relaxed: who is inside orders what it did before.
+            match self.word.compare_exchange_weak(
+                word,
+                word | DOOMED,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                // Who holds the word sees it on the way out.
+                Ok(_) => return Ok(word & HELD == 0 && self.claim(visit)),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Takes the word of a doomed object; false when another call claims it.
+    fn take_doomed(&self, visit: &Visit<'_>) -> Result<(), u64> {
+        let doomed = visit.live_word() | DOOMED;
+        // Acquire: pairs with the release of the last one inside.
+        self.word
+            .compare_exchange(doomed, doomed | HELD, Ordering::Acquire, Ordering::Relaxed)
+            .map(|_| ())
+    }
+
+    /// Claims a doomed object. The caller was not inside at home.
+    #[cold]
+    fn claim(&self, visit: &Visit<'_>) -> bool {
+        // Who has the word claims it when letting go.
+        if self.take_doomed(visit).is_err() {
+            return false;
+        }
+        if self.is_somebody_home(visit) {
+            self.word.fetch_and(!HELD, Ordering::AcqRel);
+            return false;
+        }
+        true
+    }
+
+    /// Claims a doomed object that the caller was inside of at home.
+    #[cold]
+    fn claim_from_home(&self, visit: &Visit<'_>) -> bool {
+        let held = visit.live_word() | DOOMED | HELD;
+        loop {
+            match self.take_doomed(visit) {
+                Ok(()) => return true,
+                // Somebody is about to see who is inside: that may still have been this call.
+                Err(word) if word == held => wait(),
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Gives the slot another generation, once the object was taken out; whether the generations are used up.
+    pub(super) fn renew(&self, generation_mask: u64) -> bool {
+        let generation = (self.word.load(Ordering::Relaxed) >> GENERATION_SHIFT) + 1;
+        let next = generation & generation_mask;
+        // Release: the next user of the slot finds it empty.
+        self.word.store(next << GENERATION_SHIFT, Ordering::Release);
+        generation > generation_mask
+    }
+}
