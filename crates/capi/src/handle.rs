@@ -227,11 +227,17 @@ impl<T: Send + 'static> Table<T> {
         Some(&chunk.0[index % CHUNK_SLOTS])
     }
 
-    fn make_chunk(&self, index: u32) {
-        let place = &self.chunks[index as usize / CHUNK_SLOTS];
-        if !place.load(Ordering::Acquire).is_null() {
-            return;
-        }
+    fn slot_or_new(&self, index: u32) -> Option<&Slot<T>> {
+        self.slot(index).or_else(|| {
+            Self::make_chunk(self.chunks.get(index as usize / CHUNK_SLOTS)?);
+            self.slot(index)
+        })
+    }
+
+    /// Makes the chunk of that place. Not inlined: it takes much of the stack.
+    #[cold]
+    #[inline(never)]
+    fn make_chunk(place: &AtomicPtr<Chunk<T>>) {
         let chunk = Box::new(Chunk(std::array::from_fn(|_| Slot {
             state: State::default(),
             epoch: AtomicU32::new(0),
@@ -261,8 +267,7 @@ impl<T: Send + 'static> Table<T> {
                 }
             })
         })?;
-        self.make_chunk(index);
-        let slot = self.slot(index)?;
+        let slot = self.slot_or_new(index)?;
         // SAFETY: the slot is in no list and not live, so nobody else touches its object.
         unsafe { *slot.object.get() = Some(object) };
         slot.epoch.store(epoch(), Ordering::Relaxed);
@@ -333,19 +338,17 @@ impl<T: Send + 'static> Table<T> {
     /// What is wrong with the handle.
     pub(crate) fn discard(&self, handle: u64) -> Result<(), Refused> {
         let (slot, index, generation) = self.locate(handle)?;
-        let doom = |_: &mut T| {
-            slot.state.doom_own();
-            Ok(())
+        let visit = visit(handle, generation);
+        let end = || drop(self.empty(slot, index));
+        let is_mine = match slot.state.enter(home::this_thread(), &visit, end) {
+            Ok(ticket) => slot.state.leave_for_good(&visit, ticket),
+            Err(Refused::InUse) => slot.state.doom(&visit)?,
+            Err(refused) => return Err(refused),
         };
-        match self.with(handle, |refused| refused, doom) {
-            Err(Refused::InUse) => {
-                if slot.state.doom(&visit(handle, generation))? {
-                    drop(self.empty(slot, index));
-                }
-                Ok(())
-            }
-            outcome => outcome,
+        if is_mine {
+            end();
         }
+        Ok(())
     }
 
     /// What `view` makes of a shared object. `view` is short: removal waits for it.

@@ -79,11 +79,10 @@ impl Slot {
     }
 
     /// As `Table::with`.
-    fn with(&self, thread: u64, action: impl FnOnce()) -> Result<(), Refused> {
+    fn with(&self, thread: u64) -> Result<(), Refused> {
         let ticket = self.state.enter(thread, &self.visit(), || self.end())?;
         // SAFETY: loom checks that nobody else is there.
         self.object.with_mut(|calls| unsafe { *calls += 1 });
-        action();
         if self.state.leave(&self.visit(), ticket) {
             self.end();
         }
@@ -92,15 +91,15 @@ impl Slot {
 
     /// As `Table::discard`.
     fn discard(&self, thread: u64) -> Result<(), Refused> {
-        match self.with(thread, || self.state.doom_own()) {
-            Err(Refused::InUse) => {
-                if self.state.doom(&self.visit())? {
-                    self.end();
-                }
-                Ok(())
-            }
-            outcome => outcome,
+        let is_mine = match self.state.enter(thread, &self.visit(), || self.end()) {
+            Ok(ticket) => self.state.leave_for_good(&self.visit(), ticket),
+            Err(Refused::InUse) => self.state.doom(&self.visit())?,
+            Err(refused) => return Err(refused),
+        };
+        if is_mine {
+            self.end();
         }
+        Ok(())
     }
 
     fn ended(&self) -> u32 {
@@ -136,12 +135,12 @@ fn model(bodies: fn(u64, &Slot), threads: u64, then: fn(&Slot)) {
 fn loom_one_call_at_a_time_is_inside() {
     let twice = |thread, slot: &Slot| {
         for _ in 0..2 {
-            let outcome = slot.with(thread, || {});
+            let outcome = slot.with(thread);
             assert!(matches!(outcome, Ok(()) | Err(Refused::InUse)));
         }
     };
     model(twice, 2, |slot| {
-        assert_eq!(slot.with(MAKER, || {}), Ok(()), "everybody is out");
+        assert_eq!(slot.with(MAKER), Ok(()), "everybody is out");
         assert_eq!(slot.ended(), 0);
     });
 }
@@ -150,11 +149,11 @@ fn loom_one_call_at_a_time_is_inside() {
 #[test]
 fn loom_threads_from_elsewhere_exclude_each_other() {
     let once = |thread, slot: &Slot| {
-        let outcome = slot.with(thread, || {});
+        let outcome = slot.with(thread);
         assert!(matches!(outcome, Ok(()) | Err(Refused::InUse)));
     };
     model(once, 3, |slot| {
-        assert_eq!(slot.with(2, || {}), Ok(()), "everybody is out");
+        assert_eq!(slot.with(2), Ok(()), "everybody is out");
     });
 }
 
@@ -164,14 +163,14 @@ fn loom_threads_from_elsewhere_exclude_each_other() {
 fn loom_what_is_freed_beside_its_maker_is_ended_once() {
     let bodies = |thread, slot: &Slot| {
         if thread == MAKER {
-            let _ = slot.with(thread, || {});
+            let _ = slot.with(thread);
         } else {
             assert_eq!(slot.discard(thread), Ok(()));
         }
     };
     model(bodies, 2, |slot| {
         assert_eq!(slot.ended(), 1);
-        assert_eq!(slot.with(MAKER, || {}), Err(Refused::Stale));
+        assert_eq!(slot.with(MAKER), Err(Refused::Stale));
     });
 }
 
@@ -182,12 +181,12 @@ fn loom_what_its_maker_frees_is_ended_once() {
         if thread == MAKER {
             assert_eq!(slot.discard(thread), Ok(()));
         } else {
-            let _ = slot.with(thread, || {});
+            let _ = slot.with(thread);
         }
     };
     model(bodies, 2, |slot| {
         assert_eq!(slot.ended(), 1);
-        assert_eq!(slot.with(2, || {}), Err(Refused::Stale));
+        assert_eq!(slot.with(2), Err(Refused::Stale));
     });
 }
 
@@ -196,7 +195,7 @@ fn loom_what_its_maker_frees_is_ended_once() {
 fn loom_an_object_is_freed_once() {
     let bodies = |thread, slot: &Slot| {
         let outcome = match thread {
-            MAKER => slot.with(thread, || {}),
+            MAKER => slot.with(thread),
             _ => slot.discard(thread),
         };
         assert!(matches!(

@@ -206,10 +206,9 @@ impl State {
     #[cold]
     fn is_inside(&self, home: u32, visit: &Visit<'_>) -> bool {
         self.home.store(home | TAKEN, Ordering::Relaxed);
-        let record = visit.records.get(((home & !TAKEN) - 1) as usize);
         let is_inside = |record: &Record| record.is_inside(visit.handle);
         // Without the barrier nobody knows.
-        let is_inside = !barrier::heavy() || record.is_some_and(is_inside);
+        let is_inside = !barrier::heavy() || self.record(visit).is_some_and(is_inside);
         if !is_inside {
             self.home.store(NO_HOME, Ordering::Relaxed);
         }
@@ -224,10 +223,15 @@ impl State {
             let word = self.word.fetch_and(!HELD, Ordering::AcqRel);
             return word & DOOMED != 0 && self.claim(visit);
         }
-        // While this call is inside, the slot names its home.
-        let home = self.home.load(Ordering::Relaxed) & !TAKEN;
-        let record = visit.records.get(home.wrapping_sub(1) as usize);
+        let record = self.record(visit);
         record.is_some_and(|record| self.leave_home(visit, ticket, record))
+    }
+
+    /// The record of the thread that is at home, or was until its home was taken away; as long as it is inside, there is one.
+    #[inline(always)]
+    fn record<'a>(&self, visit: &Visit<'a>) -> Option<&'a Record> {
+        let home = self.home.load(Ordering::Relaxed) & !TAKEN;
+        visit.records.get(home.wrapping_sub(1) as usize)
     }
 
     #[inline(always)]
@@ -238,9 +242,28 @@ impl State {
         word & DOOMED != 0 && self.claim_from_home(visit)
     }
 
-    /// Frees the object that the caller is inside of.
-    pub(super) fn doom_own(&self) {
-        self.word.fetch_or(DOOMED, Ordering::Relaxed);
+    /// Goes out and frees the object. True when the caller ends it then, which is so unless somebody is about to see who is
+    /// inside.
+    pub(super) fn leave_for_good(&self, visit: &Visit<'_>, ticket: Ticket) -> bool {
+        let live = visit.live_word();
+        // Relaxed: nobody goes in any more, until the next object of the slot is published.
+        if ticket == Ticket::ELSEWHERE {
+            // It has the word, and keeps it.
+            self.word.fetch_and(!LIVE, Ordering::Relaxed);
+            return true;
+        }
+        let ended = (live & !LIVE) | HELD;
+        let outcome = self
+            .word
+            .compare_exchange(live, ended, Ordering::Relaxed, Ordering::Relaxed);
+        if outcome.is_err() {
+            self.word.fetch_or(DOOMED, Ordering::Relaxed);
+            return self.leave(visit, ticket);
+        }
+        if let Some(record) = self.record(visit) {
+            record.go_out(ticket);
+        }
+        true
     }
 
     /// Frees an object that somebody else is inside of. True when the caller ends it, since nobody is any more.
