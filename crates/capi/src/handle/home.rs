@@ -17,7 +17,6 @@ const HOMELESS: u32 = 64;
 pub(super) static ALL: [Record; RECORDS] = [const {
     Record {
         thread: AtomicU64::new(0),
-        used: AtomicU32::new(0),
         places: [const { AtomicU64::new(0) }; PLACES],
     }
 }; RECORDS];

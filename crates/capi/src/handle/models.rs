@@ -52,13 +52,12 @@ impl Slot {
             state: State::default(),
             records: [Record {
                 thread: atomics::AtomicU64::new(MAKER),
-                used: atomics::AtomicU32::new(0),
                 places: std::array::from_fn(|_| atomics::AtomicU64::new(0)),
             }],
             object: UnsafeCell::new(0),
             ended: UnsafeCell::new(0),
         };
-        assert_eq!((slot.state.publish(1), PLACES), (0, 6));
+        assert_eq!((slot.state.publish(1), PLACES), (0, 7));
         Arc::new(slot)
     }
 

@@ -34,7 +34,7 @@ pub(super) const NO_HOME: u32 = 0;
 const TAKEN: u32 = 1 << 31;
 
 /// Calls that a thread may be inside of at home, one within a callback of the other.
-pub(super) const PLACES: usize = 6;
+pub(super) const PLACES: usize = 7;
 
 /// What a thread is inside of at home. Written by that thread alone, and never given back to the system. Home `n` is
 /// record `n - 1`.
@@ -42,9 +42,7 @@ pub(super) const PLACES: usize = 6;
 pub(super) struct Record {
     /// Whose it is; 0 for nobody's.
     pub(super) thread: AtomicU64,
-    /// Places that are taken.
-    pub(super) used: AtomicU32,
-    /// Handles; 0 for none.
+    /// Handles; 0 for none. Calls within calls go out in turn, so those that are taken come first.
     pub(super) places: [AtomicU64; PLACES],
 }
 
@@ -55,15 +53,12 @@ impl Record {
     /// [`Refused::InUse`] when it is inside already.
     #[inline(always)]
     fn go_in(&self, handle: u64) -> Result<Ticket, Refused> {
-        let used = self.used.load(Ordering::Relaxed);
-        let place = if used == 0 {
-            0
-        } else {
-            self.free_place(handle)?
+        let place = match self.places[0].load(Ordering::Relaxed) {
+            0 => 0,
+            _ => self.free_place(handle)?,
         };
         if let Some(free) = self.places.get(usize::from(place)) {
             free.store(handle, Ordering::Relaxed);
-            self.used.store(used + 1, Ordering::Relaxed);
         }
         Ok(Ticket(place))
     }
@@ -85,8 +80,6 @@ impl Record {
     #[inline(always)]
     fn go_out(&self, ticket: Ticket) {
         if let Some(place) = self.places.get(usize::from(ticket.0)) {
-            let used = self.used.load(Ordering::Relaxed);
-            self.used.store(used - 1, Ordering::Relaxed);
             // Release: who sees the thread outside sees what it did inside.
             place.store(0, Ordering::Release);
         }
