@@ -1,4 +1,5 @@
-//! What a call through C costs over the same call in Rust: puts into a transaction, and gets of what is in memory.
+//! What a call through C costs over the same call in Rust: puts into a transaction, gets of what is in memory, transactions that
+//! are begun and freed, and steps of an iterator, each with a look at key and value.
 //!
 //! `cargo run --release -p kingtide-capi --example call_cost`, on a quiet machine. Both sides run in turns, in one process,
 //! on databases of their own; the median of the rounds is printed.
@@ -10,13 +11,14 @@
 use std::{
     error::Error,
     ffi::{CString, c_char, c_int, c_void},
+    hint::black_box,
     os::unix::ffi::OsStrExt,
     path::Path,
     ptr,
     time::Instant,
 };
 
-use kingtide::{ColumnFamily, Db, FamilyOptions, Options, SyncMode, Transaction};
+use kingtide::{ColumnFamily, Db, FamilyOptions, IterOptions, Options, SyncMode, Transaction};
 use kingtide_capi as _;
 
 const ROUNDS: usize = 41;
@@ -47,6 +49,13 @@ unsafe extern "C" {
     fn tidesdb_txn_commit(txn: *mut c_void) -> c_int;
     fn tidesdb_txn_reset(txn: *mut c_void, isolation: c_int) -> c_int;
     fn tidesdb_txn_free(txn: *mut c_void);
+    fn tidesdb_iter_new(txn: *mut c_void, cf: *mut c_void, iter: *mut *mut c_void) -> c_int;
+    fn tidesdb_iter_seek_to_first(iter: *mut c_void) -> c_int;
+    fn tidesdb_iter_valid(iter: *mut c_void) -> c_int;
+    fn tidesdb_iter_key(iter: *mut c_void, key: *mut *mut u8, size: *mut usize) -> c_int;
+    fn tidesdb_iter_value(iter: *mut c_void, value: *mut *mut u8, size: *mut usize) -> c_int;
+    fn tidesdb_iter_next(iter: *mut c_void) -> c_int;
+    fn tidesdb_iter_free(iter: *mut c_void);
     fn tidesdb_txn_put(
         txn: *mut c_void,
         cf: *mut c_void,
@@ -134,6 +143,28 @@ impl ThroughC {
         unsafe { free(value.cast()) };
     }
 
+    fn begin(&self) -> *mut c_void {
+        let mut txn = ptr::null_mut();
+        // SAFETY: the place for the handle lives for the call.
+        expect_success(unsafe { tidesdb_txn_begin(self.db, &raw mut txn) });
+        txn
+    }
+
+    fn begin_and_free(&self) {
+        // SAFETY: any handle may be passed.
+        unsafe { tidesdb_txn_free(self.begin()) };
+    }
+
+    /// An iterator of `txn`, on the first key.
+    fn iterate(&self, txn: *mut c_void) -> *mut c_void {
+        let mut iter = ptr::null_mut();
+        // SAFETY: the place for the handle lives for the call.
+        expect_success(unsafe { tidesdb_iter_new(txn, self.cf, &raw mut iter) });
+        // SAFETY: any handle may be passed.
+        expect_success(unsafe { tidesdb_iter_seek_to_first(iter) });
+        iter
+    }
+
     fn commit(&self) {
         // SAFETY: any handle may be passed.
         expect_success(unsafe { tidesdb_txn_commit(self.txn) });
@@ -173,6 +204,19 @@ impl InRust {
     }
 }
 
+/// One step as C programs walk: four calls.
+fn step(iter: *mut c_void) {
+    let (mut bytes, mut size) = (ptr::null_mut(), 0);
+    // SAFETY: any handle may be passed.
+    assert_eq!(unsafe { tidesdb_iter_valid(iter) }, 1, "a key is there");
+    // SAFETY: the places live for the call.
+    expect_success(unsafe { tidesdb_iter_key(iter, &raw mut bytes, &raw mut size) });
+    // SAFETY: as above.
+    expect_success(unsafe { tidesdb_iter_value(iter, &raw mut bytes, &raw mut size) });
+    // SAFETY: any handle may be passed. Behind the last key it answers that there is none.
+    unsafe { tidesdb_iter_next(iter) };
+}
+
 /// Nanoseconds of one call of `call`, over all keys.
 fn time(keys: &[[u8; 16]], mut call: impl FnMut(&[u8])) -> f64 {
     let start = Instant::now();
@@ -198,7 +242,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             key
         })
         .collect();
-    let (mut puts, mut gets) = ((Vec::new(), Vec::new()), (Vec::new(), Vec::new()));
+    let mut rounds: [(Vec<f64>, Vec<f64>); 4] = Default::default();
+    let [puts, gets, begins, steps] = &mut rounds;
     for _ in 0..ROUNDS {
         puts.0.push(time(&keys, |key| c.put(key)));
         c.commit();
@@ -213,8 +258,26 @@ fn main() -> Result<(), Box<dyn Error>> {
             let value = rust.transaction.get(&rust.family, key);
             drop(value.expect("was put").map(|value| value.to_vec()));
         }));
+        begins.0.push(time(&keys, |_| c.begin_and_free()));
+        begins.1.push(time(&keys, |_| {
+            drop(rust.db.begin().expect("it is open"));
+        }));
+        let txn = c.begin();
+        let iter = c.iterate(txn);
+        steps.0.push(time(&keys, |_| step(iter)));
+        // SAFETY: any handle may be passed.
+        unsafe { tidesdb_iter_free(iter) };
+        // SAFETY: any handle may be passed.
+        unsafe { tidesdb_txn_free(txn) };
+        let mut iter = rust.db.iter(&rust.family, IterOptions::default())?;
+        iter.seek_to_first()?;
+        steps.1.push(time(&keys, |_| {
+            black_box(iter.entry().expect("a key is there"));
+            iter.next().expect("storage works");
+        }));
     }
-    for (name, (through_c, in_rust)) in [("put", puts), ("get", gets)] {
+    let names = ["put", "get", "begin and free", "step of an iterator"];
+    for (name, (through_c, in_rust)) in names.into_iter().zip(rounds) {
         let (through_c, in_rust) = (median(through_c), median(in_rust));
         let more = through_c - in_rust;
         println!("{name}: {through_c:.1} ns through C, {in_rust:.1} ns in Rust, {more:+.1} ns");

@@ -58,6 +58,8 @@ const GENERATION_MASK: u64 = (1 << 21) - 1;
 const SLOT_SHIFT: u32 = 3;
 const SLOT_MASK: u64 = (1 << 18) - 1;
 const ALIGN_MASK: u64 = (1 << SLOT_SHIFT) - 1;
+/// The bits that all handles of a kind have in common.
+const FIXED_MASK: u64 = TAG_MASK | (KIND_MASK << KIND_SHIFT) | ALIGN_MASK;
 
 const CHUNK_SLOTS: usize = 1024;
 const CHUNKS: usize = (SLOT_MASK as usize + 1) / CHUNK_SLOTS;
@@ -282,8 +284,7 @@ impl<T: Send + 'static> Table<T> {
     /// Splits a handle into its slot, the slot's number and the generation.
     #[inline(always)]
     fn locate(&self, handle: u64) -> Result<(&Slot<T>, u32, u64), Refused> {
-        let kind = (handle >> KIND_SHIFT) & KIND_MASK;
-        if handle & TAG_MASK != TAG || handle & ALIGN_MASK != 0 || kind != self.kind {
+        if handle & FIXED_MASK != TAG | (self.kind << KIND_SHIFT) {
             return Err(if handle == 0 {
                 Refused::Null
             } else {
@@ -309,21 +310,23 @@ impl<T: Send + 'static> Table<T> {
         refuse: impl FnOnce(Refused) -> E,
         action: impl FnOnce(&mut T) -> Result<R, E>,
     ) -> Result<R, E> {
-        let inside = match self.locate(handle) {
-            Ok((slot, index, generation)) => {
-                let end = || drop(self.empty(slot, index));
-                let visit = visit(handle, generation);
-                match slot.state.enter(home::this_thread(), &visit, end) {
-                    Ok(ticket) => Inside {
-                        table: self,
-                        slot,
-                        handle,
-                        ticket,
-                    },
-                    Err(refused) => return Err(refuse(refused)),
-                }
-            }
+        let (slot, _, generation) = match self.locate(handle) {
+            Ok(place) => place,
             Err(refused) => return Err(refuse(refused)),
+        };
+        let visit = visit(handle, generation);
+        let ticket = match slot.state.enter_at_home(home::this_thread(), &visit) {
+            Ok(ticket) => ticket,
+            Err(at_home) => match self.enter_from_elsewhere(handle, at_home) {
+                Ok(ticket) => ticket,
+                Err(refused) => return Err(refuse(refused)),
+            },
+        };
+        let inside = Inside {
+            table: self,
+            slot,
+            handle,
+            ticket,
         };
         // SAFETY: the call is inside the slot, so this is the only reference.
         match unsafe { &mut *inside.slot.object.get() } {
@@ -339,16 +342,41 @@ impl<T: Send + 'static> Table<T> {
     pub(crate) fn discard(&self, handle: u64) -> Result<(), Refused> {
         let (slot, index, generation) = self.locate(handle)?;
         let visit = visit(handle, generation);
-        let end = || drop(self.empty(slot, index));
-        let is_mine = match slot.state.enter(home::this_thread(), &visit, end) {
+        let entered = slot.state.enter_at_home(home::this_thread(), &visit);
+        let entered = entered.or_else(|at_home| self.enter_from_elsewhere(handle, at_home));
+        let is_mine = match entered {
             Ok(ticket) => slot.state.leave_for_good(&visit, ticket),
             Err(Refused::InUse) => slot.state.doom(&visit)?,
             Err(refused) => return Err(refused),
         };
         if is_mine {
-            end();
+            drop(self.empty(slot, index));
         }
         Ok(())
+    }
+
+    /// See [`State::enter_from_elsewhere`].
+    #[cold]
+    fn enter_from_elsewhere(
+        &self,
+        handle: u64,
+        at_home: Option<Ticket>,
+    ) -> Result<Ticket, Refused> {
+        let (slot, index, generation) = self.locate(handle)?;
+        let end = || drop(self.empty(slot, index));
+        let visit = visit(handle, generation);
+        slot.state.enter_from_elsewhere(&visit, at_home, end)
+    }
+
+    /// See [`State::leave`].
+    #[cold]
+    fn leave(&self, slot: &Slot<T>, handle: u64, ticket: Ticket) {
+        if slot
+            .state
+            .leave(&visit(handle, generation_of(handle)), ticket)
+        {
+            drop(self.empty(slot, index_of(handle)));
+        }
     }
 
     /// What `view` makes of a shared object. `view` is short: removal waits for it.
@@ -472,8 +500,8 @@ impl<T: Send> Drop for Inside<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         let visit = visit(self.handle, generation_of(self.handle));
-        if self.slot.state.leave(&visit, self.ticket) {
-            drop(self.table.empty(self.slot, index_of(self.handle)));
+        if !self.slot.state.leave_home(&visit, self.ticket) {
+            self.table.leave(self.slot, self.handle, self.ticket);
         }
     }
 }

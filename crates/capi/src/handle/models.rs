@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loom::{cell::UnsafeCell, thread};
 
-use self::state::{PLACES, Record, State, Visit};
+use self::state::{PLACES, Record, State, Ticket, Visit};
 use super::Refused;
 
 mod atomics {
@@ -77,12 +77,22 @@ impl Slot {
         self.state.renew(MASK);
     }
 
+    fn enter(&self, thread: u64) -> Result<Ticket, Refused> {
+        let visit = self.visit();
+        let entered = self.state.enter_at_home(thread, &visit);
+        entered.or_else(|at_home| {
+            let end = || self.end();
+            self.state.enter_from_elsewhere(&visit, at_home, end)
+        })
+    }
+
     /// As `Table::with`.
     fn with(&self, thread: u64) -> Result<(), Refused> {
-        let ticket = self.state.enter(thread, &self.visit(), || self.end())?;
+        let ticket = self.enter(thread)?;
         // SAFETY: loom checks that nobody else is there.
         self.object.with_mut(|calls| unsafe { *calls += 1 });
-        if self.state.leave(&self.visit(), ticket) {
+        let visit = self.visit();
+        if !self.state.leave_home(&visit, ticket) && self.state.leave(&visit, ticket) {
             self.end();
         }
         Ok(())
@@ -90,7 +100,7 @@ impl Slot {
 
     /// As `Table::discard`.
     fn discard(&self, thread: u64) -> Result<(), Refused> {
-        let is_mine = match self.state.enter(thread, &self.visit(), || self.end()) {
+        let is_mine = match self.enter(thread) {
             Ok(ticket) => self.state.leave_for_good(&self.visit(), ticket),
             Err(Refused::InUse) => self.state.doom(&self.visit())?,
             Err(refused) => return Err(refused),

@@ -47,34 +47,32 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Notes that its thread is inside `handle`; where. [`Ticket::ELSEWHERE`] when there is no place.
-    ///
-    /// # Errors
-    /// [`Refused::InUse`] when it is inside already.
+    /// Notes that its thread is inside `handle`; where. `None` when there is no place, and when it is inside already.
     #[inline(always)]
-    fn go_in(&self, handle: u64) -> Result<Ticket, Refused> {
+    fn go_in(&self, handle: u64) -> Option<Ticket> {
         let place = match self.places[0].load(Ordering::Relaxed) {
             0 => 0,
             _ => self.free_place(handle)?,
         };
-        if let Some(free) = self.places.get(usize::from(place)) {
-            free.store(handle, Ordering::Relaxed);
-        }
-        Ok(Ticket(place))
+        self.places
+            .get(usize::from(place))?
+            .store(handle, Ordering::Relaxed);
+        Some(Ticket(place))
     }
 
     /// The place for a call within another one.
     #[cold]
-    fn free_place(&self, handle: u64) -> Result<u8, Refused> {
+    fn free_place(&self, handle: u64) -> Option<u8> {
         let mut places = self
             .places
             .iter()
             .map(|place| place.load(Ordering::Relaxed));
         if places.clone().any(|inside| inside == handle) {
-            return Err(Refused::InUse);
+            return None;
         }
-        let free = places.position(|inside| inside == 0);
-        Ok(free.map_or(Ticket::ELSEWHERE.0, |place| place as u8))
+        places
+            .position(|inside| inside == 0)
+            .map(|place| place as u8)
     }
 
     #[inline(always)]
@@ -94,6 +92,7 @@ impl Record {
 
 /// How a call came to be inside: at home through this place of its thread's record, or through the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
 pub(super) struct Ticket(u8);
 
 impl Ticket {
@@ -140,41 +139,49 @@ impl State {
         generation
     }
 
-    /// Goes in; `thread` is the number of the one that asks, not 0. `end` ends the object, should it have been freed meanwhile.
-    ///
-    /// # Errors
-    /// `InUse`, `Stale`.
+    /// Goes in at home; `thread` is the number of the one that asks, not 0. Else [`State::enter_from_elsewhere`] goes on, with
+    /// what this answers.
     #[inline(always)]
-    pub(super) fn enter(
+    pub(super) fn enter_at_home(
         &self,
         thread: u64,
         visit: &Visit<'_>,
-        end: impl Fn(),
-    ) -> Result<Ticket, Refused> {
+    ) -> Result<Ticket, Option<Ticket>> {
         let home = self.home.load(Ordering::Relaxed);
         // Those that were taken away are beyond the records, as none is.
-        if let Some(record) = visit.records.get(home.wrapping_sub(1) as usize)
-            && record.thread.load(Ordering::Relaxed) == thread
+        let record = visit.records.get(home.wrapping_sub(1) as usize);
+        let record = record.ok_or(None)?;
+        if record.thread.load(Ordering::Relaxed) != thread
+            || self.word.load(Ordering::Relaxed) != visit.live_word()
         {
-            let word = self.word.load(Ordering::Relaxed);
-            if word != visit.live_word() {
-                return Err(visit.why(word));
-            }
-            let ticket = record.go_in(visit.handle)?;
-            barrier::light();
-            if self.home.load(Ordering::Relaxed) == home && ticket != Ticket::ELSEWHERE {
-                return Ok(ticket);
-            }
-            // The home was taken away at that moment.
-            if self.leave_home(visit, ticket, record) {
-                end();
-            }
+            return Err(None);
         }
-        self.enter_from_elsewhere(visit, end)
+        let ticket = record.go_in(visit.handle).ok_or(None)?;
+        barrier::light();
+        if self.home.load(Ordering::Relaxed) == home {
+            Ok(ticket)
+        } else {
+            Err(Some(ticket))
+        }
     }
 
-    #[inline(never)]
-    fn enter_from_elsewhere(&self, visit: &Visit<'_>, end: impl Fn()) -> Result<Ticket, Refused> {
+    /// Goes in from elsewhere; first out again at home, if it had gone in when the home was taken away. `end` ends the object,
+    /// should it have been freed meanwhile.
+    ///
+    /// # Errors
+    /// `InUse`, `Stale`.
+    pub(super) fn enter_from_elsewhere(
+        &self,
+        visit: &Visit<'_>,
+        at_home: Option<Ticket>,
+        end: impl Fn(),
+    ) -> Result<Ticket, Refused> {
+        if let Some(ticket) = at_home
+            && !self.leave_home(visit, ticket)
+            && self.leave(visit, ticket)
+        {
+            end();
+        }
         let idle = visit.live_word();
         // Acquire: pairs with the release of the last one inside, and with `publish`.
         self.word
@@ -208,16 +215,28 @@ impl State {
         is_inside
     }
 
-    /// Goes out. True when the object was freed meanwhile: the caller ends it then.
+    /// Goes out at home. False when [`State::leave`] is to be called then: the call came from elsewhere, or the object was freed
+    /// meanwhile.
     #[inline(always)]
-    pub(super) fn leave(&self, visit: &Visit<'_>, ticket: Ticket) -> bool {
+    pub(super) fn leave_home(&self, visit: &Visit<'_>, ticket: Ticket) -> bool {
         if ticket == Ticket::ELSEWHERE {
-            // AcqRel: publishes what this call did, and sees a DOOMED that was set meanwhile.
-            let word = self.word.fetch_and(!HELD, Ordering::AcqRel);
-            return word & DOOMED != 0 && self.claim(visit);
+            return false;
         }
-        let record = self.record(visit);
-        record.is_some_and(|record| self.leave_home(visit, ticket, record))
+        if let Some(record) = self.record(visit) {
+            record.go_out(ticket);
+        }
+        barrier::light();
+        self.word.load(Ordering::Relaxed) & DOOMED == 0
+    }
+
+    /// Goes out, after [`State::leave_home`]. True when the object was freed meanwhile, and the caller ends it then.
+    pub(super) fn leave(&self, visit: &Visit<'_>, ticket: Ticket) -> bool {
+        if ticket != Ticket::ELSEWHERE {
+            return self.claim_from_home(visit);
+        }
+        // AcqRel: publishes what this call did, and sees a DOOMED that was set meanwhile.
+        let word = self.word.fetch_and(!HELD, Ordering::AcqRel);
+        word & DOOMED != 0 && self.claim(visit)
     }
 
     /// The record of the thread that is at home, or was until its home was taken away; as long as it is inside, there is one.
@@ -225,14 +244,6 @@ impl State {
     fn record<'a>(&self, visit: &Visit<'a>) -> Option<&'a Record> {
         let home = self.home.load(Ordering::Relaxed) & !TAKEN;
         visit.records.get(home.wrapping_sub(1) as usize)
-    }
-
-    #[inline(always)]
-    fn leave_home(&self, visit: &Visit<'_>, ticket: Ticket, record: &Record) -> bool {
-        record.go_out(ticket);
-        barrier::light();
-        let word = self.word.load(Ordering::Relaxed);
-        word & DOOMED != 0 && self.claim_from_home(visit)
     }
 
     /// Goes out and frees the object. True when the caller ends it then, which is so unless somebody is about to see who is
@@ -251,7 +262,7 @@ impl State {
             .compare_exchange(live, ended, Ordering::Relaxed, Ordering::Relaxed);
         if outcome.is_err() {
             self.word.fetch_or(DOOMED, Ordering::Relaxed);
-            return self.leave(visit, ticket);
+            return !self.leave_home(visit, ticket) && self.leave(visit, ticket);
         }
         if let Some(record) = self.record(visit) {
             record.go_out(ticket);
