@@ -49,6 +49,8 @@ unsafe extern "C" {
     fn tidesdb_txn_commit(txn: *mut c_void) -> c_int;
     fn tidesdb_txn_reset(txn: *mut c_void, isolation: c_int) -> c_int;
     fn tidesdb_txn_free(txn: *mut c_void);
+    fn tidesdb_flush_memtable(cf: *mut c_void) -> c_int;
+    fn kt_wait_idle(db: *mut c_void) -> c_int;
     fn tidesdb_iter_new(txn: *mut c_void, cf: *mut c_void, iter: *mut *mut c_void) -> c_int;
     fn tidesdb_iter_seek_to_first(iter: *mut c_void) -> c_int;
     fn tidesdb_iter_valid(iter: *mut c_void) -> c_int;
@@ -155,8 +157,12 @@ impl ThroughC {
         unsafe { tidesdb_txn_free(self.begin()) };
     }
 
-    /// An iterator of `txn`, on the first key.
+    /// An iterator of `txn`, on the first key, when all are in one table.
     fn iterate(&self, txn: *mut c_void) -> *mut c_void {
+        // SAFETY: any handle may be passed.
+        expect_success(unsafe { tidesdb_flush_memtable(self.cf) });
+        // SAFETY: any handle may be passed.
+        expect_success(unsafe { kt_wait_idle(self.db) });
         let mut iter = ptr::null_mut();
         // SAFETY: the place for the handle lives for the call.
         expect_success(unsafe { tidesdb_iter_new(txn, self.cf, &raw mut iter) });
@@ -264,6 +270,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         }));
         let txn = c.begin();
         let iter = c.iterate(txn);
+        rust.db.flush(&rust.family)?;
+        rust.db.wait_idle()?;
         steps.0.push(time(&keys, |_| step(iter)));
         // SAFETY: any handle may be passed.
         unsafe { tidesdb_iter_free(iter) };

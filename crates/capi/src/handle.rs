@@ -317,7 +317,7 @@ impl<T: Send + 'static> Table<T> {
         let visit = visit(handle, generation);
         let ticket = match slot.state.enter_at_home(home::this_thread(), &visit) {
             Ok(ticket) => ticket,
-            Err(at_home) => match self.enter_from_elsewhere(handle, at_home) {
+            Err(was_in) => match self.enter_from_elsewhere(handle, was_in) {
                 Ok(ticket) => ticket,
                 Err(refused) => return Err(refuse(refused)),
             },
@@ -343,7 +343,7 @@ impl<T: Send + 'static> Table<T> {
         let (slot, index, generation) = self.locate(handle)?;
         let visit = visit(handle, generation);
         let entered = slot.state.enter_at_home(home::this_thread(), &visit);
-        let entered = entered.or_else(|at_home| self.enter_from_elsewhere(handle, at_home));
+        let entered = entered.or_else(|was_in| self.enter_from_elsewhere(handle, was_in));
         let is_mine = match entered {
             Ok(ticket) => slot.state.leave_for_good(&visit, ticket),
             Err(Refused::InUse) => slot.state.doom(&visit)?,
@@ -357,15 +357,11 @@ impl<T: Send + 'static> Table<T> {
 
     /// See [`State::enter_from_elsewhere`].
     #[cold]
-    fn enter_from_elsewhere(
-        &self,
-        handle: u64,
-        at_home: Option<Ticket>,
-    ) -> Result<Ticket, Refused> {
+    fn enter_from_elsewhere(&self, handle: u64, was_in: bool) -> Result<Ticket, Refused> {
         let (slot, index, generation) = self.locate(handle)?;
         let end = || drop(self.empty(slot, index));
         let visit = visit(handle, generation);
-        slot.state.enter_from_elsewhere(&visit, at_home, end)
+        slot.state.enter_from_elsewhere(&visit, was_in, end)
     }
 
     /// See [`State::leave`].

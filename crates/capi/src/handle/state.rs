@@ -92,7 +92,6 @@ impl Record {
 
 /// How a call came to be inside: at home through this place of its thread's record, or through the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
 pub(super) struct Ticket(u8);
 
 impl Ticket {
@@ -139,48 +138,47 @@ impl State {
         generation
     }
 
-    /// Goes in at home; `thread` is the number of the one that asks, not 0. Else [`State::enter_from_elsewhere`] goes on, with
-    /// what this answers.
+    /// Goes in at home; `thread` is the number of the one that asks, not 0.
+    ///
+    /// # Errors
+    /// Whether it was in for a moment, when its home had just been taken away. [`State::enter_from_elsewhere`] goes on.
     #[inline(always)]
-    pub(super) fn enter_at_home(
-        &self,
-        thread: u64,
-        visit: &Visit<'_>,
-    ) -> Result<Ticket, Option<Ticket>> {
+    pub(super) fn enter_at_home(&self, thread: u64, visit: &Visit<'_>) -> Result<Ticket, bool> {
         let home = self.home.load(Ordering::Relaxed);
         // Those that were taken away are beyond the records, as none is.
         let record = visit.records.get(home.wrapping_sub(1) as usize);
-        let record = record.ok_or(None)?;
+        let record = record.ok_or(false)?;
         if record.thread.load(Ordering::Relaxed) != thread
             || self.word.load(Ordering::Relaxed) != visit.live_word()
         {
-            return Err(None);
+            return Err(false);
         }
-        let ticket = record.go_in(visit.handle).ok_or(None)?;
+        let ticket = record.go_in(visit.handle).ok_or(false)?;
         barrier::light();
         if self.home.load(Ordering::Relaxed) == home {
-            Ok(ticket)
-        } else {
-            Err(Some(ticket))
+            return Ok(ticket);
         }
+        // The slot may be another thread's home by now.
+        record.go_out(ticket);
+        Err(true)
     }
 
-    /// Goes in from elsewhere; first out again at home, if it had gone in when the home was taken away. `end` ends the object,
-    /// should it have been freed meanwhile.
+    /// Goes in from elsewhere, after [`State::enter_at_home`], whose answer is `was_in`. `end` ends the object, should it have been
+    /// freed meanwhile.
     ///
     /// # Errors
     /// `InUse`, `Stale`.
     pub(super) fn enter_from_elsewhere(
         &self,
         visit: &Visit<'_>,
-        at_home: Option<Ticket>,
+        was_in: bool,
         end: impl Fn(),
     ) -> Result<Ticket, Refused> {
-        if let Some(ticket) = at_home
-            && !self.leave_home(visit, ticket)
-            && self.leave(visit, ticket)
-        {
-            end();
+        if was_in {
+            barrier::light();
+            if self.is_doomed() && self.claim_from_home(visit) {
+                end();
+            }
         }
         let idle = visit.live_word();
         // Acquire: pairs with the release of the last one inside, and with `publish`.
@@ -226,7 +224,12 @@ impl State {
             record.go_out(ticket);
         }
         barrier::light();
-        self.word.load(Ordering::Relaxed) & DOOMED == 0
+        !self.is_doomed()
+    }
+
+    #[inline(always)]
+    fn is_doomed(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & DOOMED != 0
     }
 
     /// Goes out, after [`State::leave_home`]. True when the object was freed meanwhile, and the caller ends it then.
@@ -294,7 +297,7 @@ impl State {
         }
     }
 
-    /// Takes the word of a doomed object; false when another call claims it.
+    /// Takes the word of a doomed object. The word that is there instead when another call claims it, or has.
     fn take_doomed(&self, visit: &Visit<'_>) -> Result<(), u64> {
         let doomed = visit.live_word() | DOOMED;
         // Acquire: pairs with the release of the last one inside.
