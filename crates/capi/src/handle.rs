@@ -136,6 +136,8 @@ fn spin_lock(lock: &AtomicBool) {
 
 /// The lock of what lines are written to; see `log`.
 pub(crate) const LOG_LOCK: usize = 6;
+/// The lock of which records of threads are unused; see `home`.
+const HOME_LOCK: usize = 7;
 
 /// Something that is looked at for a few instructions, by one thread at a time, and never left locked in a child of
 /// `fork`.
@@ -310,17 +312,9 @@ impl<T: Send + 'static> Table<T> {
         refuse: impl FnOnce(Refused) -> E,
         action: impl FnOnce(&mut T) -> Result<R, E>,
     ) -> Result<R, E> {
-        let (slot, _, generation) = match self.locate(handle) {
-            Ok(place) => place,
+        let (slot, ticket) = match self.enter(handle) {
+            Ok(entered) => entered,
             Err(refused) => return Err(refuse(refused)),
-        };
-        let visit = visit(handle, generation);
-        let ticket = match slot.state.enter_at_home(home::this_thread(), &visit) {
-            Ok(ticket) => ticket,
-            Err(was_in) => match self.enter_from_elsewhere(handle, was_in) {
-                Ok(ticket) => ticket,
-                Err(refused) => return Err(refuse(refused)),
-            },
         };
         let inside = Inside {
             table: self,
@@ -342,10 +336,8 @@ impl<T: Send + 'static> Table<T> {
     pub(crate) fn discard(&self, handle: u64) -> Result<(), Refused> {
         let (slot, index, generation) = self.locate(handle)?;
         let visit = visit(handle, generation);
-        let entered = slot.state.enter_at_home(home::this_thread(), &visit);
-        let entered = entered.or_else(|was_in| self.enter_from_elsewhere(handle, was_in));
-        let is_mine = match entered {
-            Ok(ticket) => slot.state.leave_for_good(&visit, ticket),
+        let is_mine = match self.enter(handle) {
+            Ok((_, ticket)) => slot.state.leave_for_good(&visit, ticket),
             Err(Refused::InUse) => slot.state.doom(&visit)?,
             Err(refused) => return Err(refused),
         };
@@ -353,6 +345,16 @@ impl<T: Send + 'static> Table<T> {
             drop(self.empty(slot, index));
         }
         Ok(())
+    }
+
+    /// Goes into the slot of a handle.
+    #[inline(always)]
+    fn enter(&self, handle: u64) -> Result<(&Slot<T>, Ticket), Refused> {
+        let (slot, _, generation) = self.locate(handle)?;
+        let visit = visit(handle, generation);
+        let entered = slot.state.enter_at_home(home::this_thread(), &visit);
+        let ticket = entered.or_else(|was_in| self.enter_from_elsewhere(handle, was_in))?;
+        Ok((slot, ticket))
     }
 
     /// See [`State::enter_from_elsewhere`].

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::{
-    SpinCell, barrier,
-    state::{NO_HOME, PLACES, Record},
+    HOME_LOCK, SpinCell, barrier,
+    state::{NO_HOME, PLACES, Record, record_of},
 };
 
 /// Threads that can be at home somewhere at once; further ones always come from elsewhere.
@@ -28,10 +28,8 @@ struct Unused {
     used: u32,
 }
 
-/// The lock of which records are unused.
-const LOCK: usize = 7;
 static UNUSED: SpinCell<Unused> = SpinCell::new(
-    LOCK,
+    HOME_LOCK,
     Unused {
         returned: Vec::new(),
         used: 0,
@@ -60,7 +58,7 @@ impl Lease {
     }
 
     fn record(&self) -> Option<&'static Record> {
-        ALL.get(self.0.wrapping_sub(1) as usize)
+        record_of(&ALL, self.0)
     }
 }
 

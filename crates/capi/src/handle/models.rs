@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loom::{cell::UnsafeCell, thread};
 
-use self::state::{PLACES, Record, State, Ticket, Visit};
+use self::state::{Record, State, Ticket, Visit};
 use super::Refused;
 
 mod atomics {
@@ -57,7 +57,7 @@ impl Slot {
             object: UnsafeCell::new(0),
             ended: UnsafeCell::new(0),
         };
-        assert_eq!((slot.state.publish(1), PLACES), (0, 7));
+        assert_eq!(slot.state.publish(1), 0);
         Arc::new(slot)
     }
 

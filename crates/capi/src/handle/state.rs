@@ -90,6 +90,12 @@ impl Record {
     }
 }
 
+/// The record of a home; `None` for [`NO_HOME`], and for one that was taken away.
+#[inline(always)]
+pub(super) fn record_of(records: &[Record], home: u32) -> Option<&Record> {
+    records.get(home.wrapping_sub(1) as usize)
+}
+
 /// How a call came to be inside: at home through this place of its thread's record, or through the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket(u8);
@@ -145,9 +151,7 @@ impl State {
     #[inline(always)]
     pub(super) fn enter_at_home(&self, thread: u64, visit: &Visit<'_>) -> Result<Ticket, bool> {
         let home = self.home.load(Ordering::Relaxed);
-        // Those that were taken away are beyond the records, as none is.
-        let record = visit.records.get(home.wrapping_sub(1) as usize);
-        let record = record.ok_or(false)?;
+        let record = record_of(visit.records, home).ok_or(false)?;
         if record.thread.load(Ordering::Relaxed) != thread
             || self.word.load(Ordering::Relaxed) != visit.live_word()
         {
@@ -245,8 +249,7 @@ impl State {
     /// The record of the thread that is at home, or was until its home was taken away; as long as it is inside, there is one.
     #[inline(always)]
     fn record<'a>(&self, visit: &Visit<'a>) -> Option<&'a Record> {
-        let home = self.home.load(Ordering::Relaxed) & !TAKEN;
-        visit.records.get(home.wrapping_sub(1) as usize)
+        record_of(visit.records, self.home.load(Ordering::Relaxed) & !TAKEN)
     }
 
     /// Goes out and frees the object. True when the caller ends it then, which is so unless somebody is about to see who is
