@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use crate::border::{Failure, Outcome, answer, code};
+use crate::border::{Failure, Outcome, answer, code, kind};
 
 /// As malloc.
 pub type MallocFn = Option<unsafe extern "C" fn(usize) -> *mut c_void>;
@@ -87,12 +87,10 @@ pub extern "C" fn tidesdb_init(
             }
         };
         if IS_INITIALISED.swap(true, Ordering::Relaxed) {
-            return Err(Failure {
-                message: "already initialised: call tidesdb_finalize first".into(),
-                kind: crate::border::kind::ALREADY_EXISTS,
-                code: -1,
-                conflict: None,
-            });
+            return Err(Failure::of_kind(
+                (-1, kind::ALREADY_EXISTS),
+                "already initialised: call tidesdb_finalize first",
+            ));
         }
         set_allocator(given);
         Ok(())

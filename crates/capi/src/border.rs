@@ -7,6 +7,7 @@ use std::{
     borrow::Cow,
     cell::{Cell, RefCell},
     ffi::{CString, c_char, c_int},
+    num::NonZero,
     panic::{AssertUnwindSafe, catch_unwind},
     ptr,
     thread::LocalKey,
@@ -66,14 +67,10 @@ pub(crate) mod kind {
     pub(crate) const INTERNAL: c_int = 22;
 }
 
-/// Why a call failed.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) code: c_int,
-    pub(crate) kind: c_int,
-    pub(crate) message: Cow<'static, str>,
-    pub(crate) conflict: Option<Box<Conflict>>,
-}
+/// A call has failed. This is its code alone, so that what steps answer goes through a register; the rest is kept for
+/// `kt_last_error_*` of the thread as soon as a failure is made: make one only to answer it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failure(NonZero<c_int>);
 
 /// What every step of a call answers.
 pub(crate) type Outcome<T> = Result<T, Failure>;
@@ -81,12 +78,45 @@ pub(crate) type Outcome<T> = Result<T, Failure>;
 impl Failure {
     /// A failure with the kind that usually goes with `code`.
     pub(crate) fn new(code: c_int, message: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            code,
-            kind: usual_kind(code),
-            message: message.into(),
-            conflict: None,
-        }
+        Self::of_kind((code, usual_kind(code)), message)
+    }
+
+    /// A failure with code and kind.
+    pub(crate) fn of_kind(codes: (c_int, c_int), message: impl Into<Cow<'static, str>>) -> Self {
+        Self::keep(codes, message.into(), None)
+    }
+
+    /// An error of the engine, with a code and a kind.
+    #[cold]
+    pub(crate) fn of_engine(codes: (c_int, c_int), error: &Error) -> Self {
+        let conflict = error.conflict().cloned().map(Box::new);
+        Self::keep(codes, error.to_string().into(), conflict)
+    }
+
+    /// Keeps a failure for `kt_last_error_*` of this thread.
+    fn keep(
+        (code, kind): (c_int, c_int),
+        message: Cow<'static, str>,
+        conflict: Option<Box<Conflict>>,
+    ) -> Self {
+        const NO_CODE: NonZero<c_int> = NonZero::new(code::UNKNOWN).expect("is not 0");
+        // A thread that is ending has no place for it any more.
+        let _ = LAST.try_with(|last| {
+            let mut last = last.borrow_mut();
+            last.code = code;
+            last.kind = kind;
+            last.message = Some(message);
+            last.text = None;
+            last.conflict = conflict;
+            last.family = None;
+        });
+        debug_assert!(code != code::SUCCESS, "a failure has a code");
+        Self(NonZero::new(code).unwrap_or(NO_CODE))
+    }
+
+    /// What the caller gets.
+    pub(crate) fn code(self) -> c_int {
+        self.0.get()
     }
 
     pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
@@ -132,12 +162,7 @@ impl Failure {
                 "belongs to the parent of this process: open the database again",
             ),
         };
-        Self {
-            code,
-            kind,
-            message: format!("{name}: {why}").into(),
-            conflict: None,
-        }
+        Self::of_kind((code, kind), format!("{name}: {why}"))
     }
 }
 
@@ -162,7 +187,7 @@ fn usual_kind(code: c_int) -> c_int {
 }
 
 /// The code and the exact kind of an error of the engine; the table is in docs/abi.md.
-fn codes(error: &Error) -> (c_int, c_int) {
+pub(crate) fn codes(error: &Error) -> (c_int, c_int) {
     match error.kind() {
         ErrorKind::InvalidArgument => (code::INVALID_ARGS, kind::INVALID_ARGUMENT),
         ErrorKind::NotFound => (code::NOT_FOUND, kind::NOT_FOUND),
@@ -190,13 +215,7 @@ fn codes(error: &Error) -> (c_int, c_int) {
 impl From<Error> for Failure {
     #[cold]
     fn from(error: Error) -> Self {
-        let (code, kind) = codes(&error);
-        Self {
-            code,
-            kind,
-            message: error.to_string().into(),
-            conflict: error.conflict().cloned().map(Box::new),
-        }
+        Self::of_engine(codes(&error), &error)
     }
 }
 
@@ -221,23 +240,6 @@ thread_local! {
     static CALLBACKS: Cell<u32> = const { Cell::new(0) };
     /// Commit hooks that this thread is inside of.
     static HOOKS: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Keeps a failure for `kt_last_error_*` of this thread.
-#[cold]
-pub(crate) fn remember(failure: Failure) -> c_int {
-    let code = failure.code;
-    // A thread that is ending has no place for it any more.
-    let _ = LAST.try_with(|last| {
-        let mut last = last.borrow_mut();
-        last.code = failure.code;
-        last.kind = failure.kind;
-        last.message = Some(failure.message);
-        last.text = None;
-        last.conflict = failure.conflict;
-        last.family = None;
-    });
-    code
 }
 
 pub(crate) fn last_code() -> c_int {
@@ -298,14 +300,12 @@ pub(crate) fn answer_with<T>(
     // What a panic leaves half done is behind handles of the engine, which refuse what they cannot finish.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(result)) => result,
-        Ok(Err(failure)) => failed(remember(failure)),
+        Ok(Err(failure)) => failed(failure.code()),
         Err(payload) => {
             // Dropping what a panic carries may panic again.
             std::mem::forget(payload);
-            failed(remember(Failure::new(
-                code::UNKNOWN,
-                "a bug in Kingtide: the call panicked; the text is on standard error",
-            )))
+            let why = "a bug in Kingtide: the call panicked; the text is on standard error";
+            failed(Failure::new(code::UNKNOWN, why).code())
         }
     }
 }

@@ -15,7 +15,7 @@ use kingtide::{ColumnFamily, Error, ErrorKind, IsolationLevel, Transaction, Tran
 
 use crate::{
     alloc::copy_bytes,
-    border::{Failure, Outcome, answer, code, not_in_callback},
+    border::{Failure, Outcome, answer, code, codes, not_in_callback},
     config::isolation,
     family::check_owner,
     objects::{
@@ -87,11 +87,13 @@ impl Work {
     #[cold]
     pub(crate) fn failure(&self, error: Error) -> Failure {
         let is_finished = error.kind() == ErrorKind::Closed && self.database.check_open().is_ok();
-        let mut failure = Failure::from(error);
-        if is_finished {
-            failure.code = code::INVALID_ARGS;
-        }
-        failure
+        let (code, kind) = codes(&error);
+        let code = if is_finished {
+            code::INVALID_ARGS
+        } else {
+            code
+        };
+        Failure::of_engine((code, kind), &error)
     }
 
     /// What the transaction's iterators watch.

@@ -45,7 +45,7 @@ fn inside_a_callback_calls_that_wait_are_refused() {
         let inner = InCallback::enter();
         drop(inner);
         assert_eq!(
-            not_in_callback().map_err(|failure| failure.code),
+            not_in_callback().map_err(|failure| failure.code()),
             Err(code::BUSY)
         );
         assert!(not_in_hook().is_ok());
@@ -53,7 +53,7 @@ fn inside_a_callback_calls_that_wait_are_refused() {
     assert!(not_in_callback().is_ok());
     let _hook = InHook::enter();
     assert_eq!(
-        not_in_hook().map_err(|failure| failure.code),
+        not_in_hook().map_err(|failure| failure.code()),
         Err(code::BUSY)
     );
 }
