@@ -22,7 +22,7 @@ use std::{
 
 use super::{
     Engine, Session,
-    c_abi_api::{Additions, Api, Opaque, database_field, family_field},
+    c_abi_api::{Api, Opaque, Optional, database_field, family_field},
     peer_library::{foreign_bytes, version_of_file},
 };
 use crate::{BenchError, Codec, Result, Settings, SyncChoice};
@@ -39,7 +39,7 @@ const LOG_NOTHING: i32 = 99;
 /// An open database with its families, at least one.
 pub(super) struct CAbiEngine {
     api: Api,
-    additions: Option<Additions>,
+    optional: Optional,
     db: Opaque,
     families: Vec<Opaque>,
     file: PathBuf,
@@ -52,7 +52,7 @@ unsafe impl Sync for CAbiEngine {}
 
 impl CAbiEngine {
     pub(super) fn open(settings: &Settings) -> Result<Self> {
-        let (api, additions, file) = Api::load(settings.library.as_deref())?;
+        let (api, optional, file) = Api::load(settings.library.as_deref())?;
         let path = CString::new(settings.directory.as_os_str().as_bytes())
             .map_err(|_| BenchError::Settings("the directory's name holds a zero byte".into()))?;
         let db = open_database(&api, &path, settings)?;
@@ -68,7 +68,7 @@ impl CAbiEngine {
         };
         Ok(Self {
             api,
-            additions,
+            optional,
             db,
             families,
             file,
@@ -203,7 +203,7 @@ impl Engine for CAbiEngine {
         let mut notes = vec![
             "c-abi: defaults of the library for every setting not named on the command line".into(),
         ];
-        if self.additions.is_none() {
+        if self.optional.additions.is_none() {
             notes.push(
                 "c-abi: a new iterator for each seek and range; one that is used again answers wrongly in TidesDB 9"
                     .into(),
@@ -238,7 +238,7 @@ impl Engine for CAbiEngine {
                 check("flush", code)?;
             }
         }
-        if let Some(additions) = &self.additions {
+        if let Some(additions) = &self.optional.additions {
             // SAFETY: the database is open.
             return check("wait", unsafe { (additions.wait_idle)(self.db) });
         }
@@ -377,7 +377,7 @@ impl Session for CAbiSession<'_> {
         limit: u64,
         visit: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<u64> {
-        if self.engine.additions.is_none() {
+        if self.engine.optional.additions.is_none() {
             return self.scan(from, limit, visit);
         }
         let iterator = match &self.iterator {
@@ -392,7 +392,7 @@ impl Session for CAbiSession<'_> {
 
 /// An iterator of the library that is freed when it goes out of scope.
 struct Iterator<'a> {
-    api: &'a Api,
+    engine: &'a CAbiEngine,
     pointer: Opaque,
 }
 
@@ -402,10 +402,7 @@ impl<'a> Iterator<'a> {
         // SAFETY: transaction and family are alive, `pointer` is null and may be written.
         let code = unsafe { (engine.api.iter_new)(transaction, engine.families[0], &mut pointer) };
         check("iterate", code)?;
-        Ok(Self {
-            api: &engine.api,
-            pointer,
-        })
+        Ok(Self { engine, pointer })
     }
 
     /// Visits at most `limit` entries from the first key at or behind `from`; answers how many.
@@ -428,10 +425,10 @@ impl<'a> Iterator<'a> {
     fn seek(&self, from: &[u8]) -> Result<bool> {
         let code = if from.is_empty() {
             // SAFETY: the iterator is alive.
-            unsafe { (self.api.iter_seek_to_first)(self.pointer) }
+            unsafe { (self.engine.api.iter_seek_to_first)(self.pointer) }
         } else {
             // SAFETY: the iterator is alive, the key goes with its length.
-            unsafe { (self.api.iter_seek)(self.pointer, from.as_ptr(), from.len()) }
+            unsafe { (self.engine.api.iter_seek)(self.pointer, from.as_ptr(), from.len()) }
         };
         if code == NOT_FOUND {
             return Ok(false);
@@ -442,14 +439,14 @@ impl<'a> Iterator<'a> {
 
     fn is_valid(&self) -> bool {
         // SAFETY: the iterator is alive.
-        let valid = unsafe { (self.api.iter_valid)(self.pointer) };
+        let valid = unsafe { (self.engine.api.iter_valid)(self.pointer) };
         valid != 0
     }
 
     /// Goes one further; past the end it is not valid afterwards.
     fn next(&self) -> Result<()> {
         // SAFETY: the iterator is alive and valid.
-        match unsafe { (self.api.iter_next)(self.pointer) } {
+        match unsafe { (self.engine.api.iter_next)(self.pointer) } {
             NOT_FOUND => Ok(()),
             code => check("next", code),
         }
@@ -458,12 +455,20 @@ impl<'a> Iterator<'a> {
     /// Calls `visit` with the entry it stands on. Must be valid.
     fn visit(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
         let (mut key, mut key_count) = (ptr::null_mut(), 0);
-        // SAFETY: the iterator is alive, both results may be written.
-        let code = unsafe { (self.api.iter_key)(self.pointer, &mut key, &mut key_count) };
-        check("key", code)?;
         let (mut value, mut value_count) = (ptr::null_mut(), 0);
-        // SAFETY: as above.
-        let code = unsafe { (self.api.iter_value)(self.pointer, &mut value, &mut value_count) };
+        let (iterator, keys, counts) = (self.pointer, &mut key, &mut key_count);
+        let code = match self.engine.optional.iter_key_value {
+            // SAFETY: the iterator is alive, all results may be written.
+            Some(both) => unsafe { both(iterator, keys, counts, &mut value, &mut value_count) },
+            None => {
+                // SAFETY: as above.
+                check("key", unsafe {
+                    (self.engine.api.iter_key)(iterator, keys, counts)
+                })?;
+                // SAFETY: as above.
+                unsafe { (self.engine.api.iter_value)(iterator, &mut value, &mut value_count) }
+            }
+        };
         check("value", code)?;
         // SAFETY: a pointer and its length from the library, good until the iterator moves.
         let key = unsafe { foreign_bytes(key, key_count) };
@@ -477,6 +482,6 @@ impl<'a> Iterator<'a> {
 impl Drop for Iterator<'_> {
     fn drop(&mut self) {
         // SAFETY: made in `new`, freed only here.
-        unsafe { (self.api.iter_free)(self.pointer) };
+        unsafe { (self.engine.api.iter_free)(self.pointer) };
     }
 }

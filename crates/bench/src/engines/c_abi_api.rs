@@ -98,6 +98,16 @@ pub(super) struct FamilyStatsHead {
     pub(super) total_keys: u64,
 }
 
+/// `tidesdb_iter_key_value`, which came during version 9.
+pub(super) type IterKeyValue =
+    unsafe extern "C" fn(Opaque, *mut *mut u8, *mut usize, *mut *mut u8, *mut usize) -> Int;
+
+/// Functions that a library may have or not.
+pub(super) struct Optional {
+    pub(super) iter_key_value: Option<IterKeyValue>,
+    pub(super) additions: Option<Additions>,
+}
+
 /// Functions of `kingtide.h`, which only Kingtide's library has.
 pub(super) struct Additions {
     pub(super) iter_expires_at: unsafe extern "C" fn(Opaque, *mut i64) -> Int,
@@ -142,15 +152,25 @@ const PEER: PeerLibrary = PeerLibrary {
 };
 
 impl Api {
-    /// Loads the library at `path`; with the additions, if it is Kingtide's.
+    /// Loads the library at `path`.
     ///
     /// # Errors
     /// [`crate::BenchError::Missing`] when it cannot be loaded, or lacks a function.
-    pub(super) fn load(path: Option<&Path>) -> Result<(Self, Option<Additions>, PathBuf)> {
-        let resolve =
-            |library: &Library| Ok((Self::resolve(library)?, Additions::resolve(library)));
-        let ((api, additions), file) = peer_library::load(&PEER, path, resolve)?;
-        Ok((api, additions, file))
+    pub(super) fn load(path: Option<&Path>) -> Result<(Self, Optional, PathBuf)> {
+        let resolve = |library: &Library| Ok((Self::resolve(library)?, Optional::resolve(library)));
+        let ((api, optional), file) = peer_library::load(&PEER, path, resolve)?;
+        Ok((api, optional, file))
+    }
+}
+
+impl Optional {
+    fn resolve(library: &Library) -> Self {
+        // SAFETY: the function of the public header, whose type this is.
+        let iter_key_value = unsafe { library.get(b"tidesdb_iter_key_value\0") };
+        Self {
+            iter_key_value: iter_key_value.ok().map(|function| *function),
+            additions: Additions::resolve(library),
+        }
     }
 }
 

@@ -94,7 +94,7 @@ impl ForeignDatabase {
             let message = format!("{} is not a directory", directory.display());
             return Err(BenchError::Settings(message));
         }
-        let (api, additions, file) = Api::load(library)?;
+        let (api, optional, file) = Api::load(library)?;
         let path = CString::new(directory.as_os_str().as_bytes())
             .map_err(|_| BenchError::Settings("the directory's name holds a zero byte".into()))?;
         // SAFETY: no preconditions.
@@ -108,7 +108,7 @@ impl ForeignDatabase {
         check(&format!("open {}", directory.display()), code)?;
         Ok(Self {
             api,
-            additions,
+            additions: optional.additions,
             db,
             file,
         })
