@@ -5,9 +5,11 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use clap_complete::Shell;
 use kingtide_bench::{
-    Codec, EngineChoice, Pattern, SyncChoice, ValueContent, ValueSizes, Workload,
+    Codec, EngineChoice, EngineKind, Pattern, SyncChoice, ValueContent, ValueSizes, Workload,
     suite::{BUILT_IN, parse_bytes},
 };
+
+use crate::offered::{choice, offered};
 
 /// An embedded transactional key-value store.
 ///
@@ -409,14 +411,13 @@ pub(crate) struct ExportArgs {
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     pub(crate) action: Option<BenchAction>,
-    /// A suite (quick, standard, sync, large-than-memory, large-values, ycsb, soak, targets, amplification), a workload
-    /// (write, read, missing, mixed, delete, seek, range, iterate, rmw, txn, ycsb-a to ycsb-f), or all [default: write,
-    /// read and iterate]
-    #[arg(value_name = "SUITE|WORKLOAD", value_parser = bench_subject)]
+    #[arg(value_name = "SUITE|WORKLOAD", help = subject_help(), hide_possible_values = true)]
+    #[arg(value_parser = offered(subjects().map(|(name, _)| name), bench_subject))]
     pub(crate) subject: Option<BenchSubject>,
-    /// Engines, separated by commas: kingtide, rocksdb, lmdb, c-abi (a library with TidesDB's C interface), fjall, redb,
-    /// tidesdb; NAME=FILE says which library to load, LABEL:NAME=FILE what to call it
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "kingtide", value_parser = |text: &str| text.parse::<EngineChoice>())]
+    /// Engines, separated by commas; c-abi is a library with TidesDB's C interface. NAME=FILE says which library to load,
+    /// LABEL:NAME=FILE what to call it
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = EngineKind::Kingtide.name())]
+    #[arg(value_parser = offered(EngineKind::ALL.iter().map(|kind| kind.name()), str::parse::<EngineChoice>))]
     pub(crate) engine: Vec<EngineChoice>,
     /// A suite of your own, in TOML
     #[arg(long, value_name = "FILE", conflicts_with = "subject")]
@@ -455,7 +456,7 @@ pub(crate) struct ShowArgs {
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Judge the rows by the targets of this suite
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = offered(suites(), |name| Ok(name.to_owned())))]
     pub(crate) suite: Option<String>,
     #[command(flatten)]
     pub(crate) files_out: ResultFiles,
@@ -538,14 +539,14 @@ pub(crate) struct BenchOptions {
     /// Length of values: a number, uniform:MIN-MAX or log-uniform:MIN-MAX [default: 100]
     #[arg(long, value_parser = |text: &str| text.parse::<ValueSizes>())]
     pub(crate) value_bytes: Option<ValueSizes>,
-    /// What values consist of: marked, which tell every wrong one, or counter, as in the published tests [default: marked]
-    #[arg(long, value_parser = |text: &str| text.parse::<ValueContent>())]
+    /// What values consist of; marked tells every wrong one, counter is as in the published tests [default: marked]
+    #[arg(long, value_parser = choice(ValueContent::ALL, ValueContent::name))]
     pub(crate) value_content: Option<ValueContent>,
     /// Share of a marked value that does not compress, 0 to 1 [default: 0.5]
     #[arg(long)]
     pub(crate) compression_ratio: Option<f64>,
-    /// Order of keys: sequential, random, byte-reversed, uniform, zipfian, timestamp or reverse [default: random]
-    #[arg(long, value_parser = |text: &str| text.parse::<Pattern>())]
+    /// Order of keys [default: random]
+    #[arg(long, value_parser = choice(Pattern::ALL, Pattern::name))]
     pub(crate) pattern: Option<Pattern>,
     /// Exponent of zipfian patterns [default: 0.99]
     #[arg(long)]
@@ -565,8 +566,8 @@ pub(crate) struct BenchOptions {
     /// Column families, for `txn` [default: 4]
     #[arg(long)]
     pub(crate) families: Option<usize>,
-    /// Durability of writes: none, interval or full [default: none]
-    #[arg(long, value_parser = |text: &str| text.parse::<SyncChoice>())]
+    /// Durability of writes [default: none]
+    #[arg(long, value_parser = choice(SyncChoice::ALL, SyncChoice::name))]
     pub(crate) sync: Option<SyncChoice>,
     /// Period of `--sync interval`, in milliseconds [default: 128]
     #[arg(long)]
@@ -577,8 +578,8 @@ pub(crate) struct BenchOptions {
     /// Memtable, in bytes; K, M, G are allowed [default: 64M]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) memtable: Option<usize>,
-    /// Block compression: none, snappy, lz4 or zstd [default: lz4]
-    #[arg(long, value_parser = |text: &str| text.parse::<Codec>())]
+    /// Block compression [default: lz4]
+    #[arg(long, value_parser = choice(Codec::ALL, Codec::name))]
     pub(crate) codec: Option<Codec>,
     /// Bloom filter bits per key; 0 for none [default: 10]
     #[arg(long)]
@@ -605,19 +606,44 @@ pub(crate) enum BenchSubject {
     All,
 }
 
+/// The names of the built-in suites.
+fn suites() -> impl Iterator<Item = &'static str> {
+    BUILT_IN.iter().map(|(name, _)| *name)
+}
+
+/// Every subject by its name.
+fn subjects() -> impl Iterator<Item = (&'static str, BenchSubject)> {
+    let suites = suites().map(|name| (name, BenchSubject::Suite(name.to_owned())));
+    let workloads = Workload::ALL.iter();
+    let workloads = workloads.map(|workload| (workload.name(), BenchSubject::Workload(*workload)));
+    suites.chain(workloads).chain([("all", BenchSubject::All)])
+}
+
+/// A subject by its name, or by another name of a workload.
 fn bench_subject(text: &str) -> Result<BenchSubject, String> {
-    if text == "all" {
-        return Ok(BenchSubject::All);
-    }
-    if BUILT_IN.iter().any(|(name, _)| *name == text) {
-        return Ok(BenchSubject::Suite(text.to_owned()));
+    if let Some((_, subject)) = subjects().find(|(name, _)| *name == text) {
+        return Ok(subject);
     }
     text.parse()
         .map(BenchSubject::Workload)
         .map_err(|message: String| {
-            let suites: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+            let suites: Vec<&str> = suites().collect();
             format!("{message}, all; or a suite: {}", suites.join(", "))
         })
+}
+
+/// Which subjects there are, suites and workloads apart.
+fn subject_help() -> String {
+    let suites: Vec<&str> = suites().collect();
+    let workloads: Vec<&str> = Workload::ALL
+        .iter()
+        .map(|workload| workload.name())
+        .collect();
+    format!(
+        "A suite ({}), a workload ({}), or all [default: write, read and iterate]",
+        suites.join(", "),
+        workloads.join(", ")
+    )
 }
 
 /// A family and how long its entries live.
@@ -655,5 +681,62 @@ mod tests {
                 .expect_err("no such")
                 .contains("quick")
         );
+    }
+
+    /// Goal: what help and completion scripts offer is taken. Method: every value that an argument of `bench` and of its
+    /// actions names, alone on a command line.
+    #[test]
+    fn every_offered_value_is_taken() {
+        let mut cli = Cli::command();
+        cli.build();
+        let bench = cli.find_subcommand("bench").expect("it is a command");
+        let show = bench.find_subcommand("show").expect("it is an action");
+        let mut offering = Vec::new();
+        for (command, words) in [
+            (bench, &["kingtide", "bench"][..]),
+            (show, &["kingtide", "bench", "show", "a.csv"]),
+        ] {
+            for argument in command
+                .get_arguments()
+                .filter(|argument| !is_switch(argument))
+            {
+                let values = argument.get_possible_values();
+                for value in &values {
+                    let option = argument.get_long().map(|name| format!("--{name}"));
+                    let given = [option.as_deref(), Some(value.get_name())];
+                    let words = words.iter().copied().chain(given.into_iter().flatten());
+                    let parsed = Cli::try_parse_from(words);
+                    assert!(parsed.is_ok(), "{argument} {value:?}: {parsed:?}");
+                }
+                if !values.is_empty() {
+                    offering.push(argument.get_id().as_str());
+                }
+            }
+        }
+        offering.sort_unstable();
+        assert_eq!(
+            offering,
+            [
+                "codec",
+                "engine",
+                "pattern",
+                "subject",
+                "suite",
+                "sync",
+                "value_content"
+            ]
+        );
+    }
+
+    fn is_switch(argument: &clap::Arg) -> bool {
+        !argument.get_action().takes_values()
+    }
+
+    #[test]
+    fn more_is_taken_than_is_offered() {
+        for engine in ["lmdb=/x/liblmdb.so", "a:c-abi=/x.so,kingtide"] {
+            let parsed = Cli::try_parse_from(["kingtide", "bench", "fill", "--engine", engine]);
+            assert!(parsed.is_ok(), "{parsed:?}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`args`] | every command and option, from which help, completions and the manual page are made |
+//! | [`offered`] | options that are one of a few names |
 //! | [`commands`] | one file per command |
 //! | [`shell`] | the interactive shell and its scripts |
 //! | [`records`] | readers of CSV, JSON lines and deb822 |
@@ -13,6 +14,7 @@ mod args;
 mod argv;
 mod commands;
 mod failure;
+mod offered;
 mod output;
 mod records;
 mod shell;

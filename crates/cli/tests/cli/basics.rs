@@ -1,5 +1,8 @@
 //! put, get, delete, scan, stats, verify, families, completions, man, help.
 
+use kingtide_bench::{
+    Codec, EngineKind, Pattern, SyncChoice, ValueContent, Workload, suite::BUILT_IN,
+};
 use serde_json::json;
 
 use crate::harness::{Place, run, run_badly, run_well, run_with_input};
@@ -247,6 +250,45 @@ fn help_completions_and_manual_come_from_the_definitions() {
     }
     assert!(!place.path("man1/kingtide-bench-child.1").exists());
     assert!(run_well(&["--version"]).text().starts_with("kingtide "));
+}
+
+/// Goal: a shell completes the values of options that are one of a few. Method: every list, in the form in which each shell's
+/// script has it.
+#[test]
+fn completions_name_the_values_of_options() {
+    let scripts = ["bash", "zsh", "fish"].map(|shell| {
+        let ran = run_well(&["completions", shell]);
+        ran.text().to_owned()
+    });
+    let [bash, zsh, fish] = &scripts;
+    let expect = |option: &str, names: Vec<&str>| {
+        let list = names.join(" ");
+        assert!(bash.contains(&format!("compgen -W \"{list}\"")), "{option}");
+        let (named, values) = (format!("--{option}="), format!(":({list})'"));
+        let is_whole = |line: &str| line.contains(&named) && line.contains(&values);
+        assert!(zsh.lines().any(is_whole), "{option}");
+        let lines: Vec<String> = names.iter().map(|name| format!("{name}\\t''")).collect();
+        let (named, values) = (format!(" -l {option} "), lines.join("\n"));
+        let is_whole = |entry: &str| entry.contains(&named) && entry.contains(&values);
+        assert!(fish.split("complete -c ").any(is_whole), "{option}");
+    };
+    expect("pattern", names(Pattern::ALL, Pattern::name));
+    expect("codec", names(Codec::ALL, Codec::name));
+    expect("sync", names(SyncChoice::ALL, SyncChoice::name));
+    expect("engine", names(EngineKind::ALL, EngineKind::name));
+    let contents = names(ValueContent::ALL, ValueContent::name);
+    expect("value-content", contents);
+    let suites = BUILT_IN.iter().map(|(name, _)| *name);
+    let mut subjects: Vec<&str> = suites.collect();
+    subjects.extend(names(Workload::ALL, Workload::name));
+    subjects.push("all");
+    let subjects = subjects.join(" ");
+    assert!(bash.contains(&format!(" {subjects} compare show")));
+    assert!(zsh.contains(&format!(":({subjects})'")));
+}
+
+fn names<T: Copy>(all: &[T], name: fn(T) -> &'static str) -> Vec<&'static str> {
+    all.iter().map(|choice| name(*choice)).collect()
 }
 
 #[test]
