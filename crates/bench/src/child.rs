@@ -14,8 +14,9 @@ use std::{
         unix::net::UnixStream,
     },
     path::Path,
-    process::{Child, Command},
+    process::{Child, Command, ExitStatus},
     sync::atomic::{AtomicBool, Ordering},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -25,8 +26,10 @@ use crate::{BenchError, Event, Open, Result, RunEnd, Settings, run_with};
 
 /// Settings are small; more than this is not ours.
 const SETTINGS_BYTES_MAX: u64 = 1 << 20;
-/// How often the parent looks whether it has been interrupted.
+/// How often the parent looks whether it has been interrupted, or the time is up.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
+/// How often the parent looks whether a child that has told everything has ended.
+const END_PERIOD: Duration = Duration::from_millis(5);
 /// After so long without anything new the parent tells it.
 const SILENCE: Duration = Duration::from_secs(60);
 
@@ -41,11 +44,12 @@ enum Message {
 }
 
 /// Runs `settings` in a child: `executable` with the argument `subcommand`, which must call [`serve`]. `on_event` is told
-/// what the child tells. When `interrupted` becomes true, the child is ended.
+/// what the child tells. When `interrupted` becomes true, or [`Settings::time_limit_seconds`] have gone by, the child is
+/// ended.
 ///
 /// # Errors
-/// What the child reports, that it ended without saying why, or [`BenchError::Interrupted`]. Reports of steps that came
-/// before have been told.
+/// What the child reports, [`BenchError::Child`] when it ended without saying why or did not end in time, or
+/// [`BenchError::Interrupted`]. Reports of steps that came before have been told.
 pub fn run_in_child(
     executable: &Path,
     subcommand: &str,
@@ -67,24 +71,24 @@ pub fn run_in_child(
     // Fails only for a child that has ended, which is told below.
     let _ = writeln!(socket, "{request}").and_then(|()| socket.shutdown(Shutdown::Write));
     let mut listener = Listener {
+        settings,
+        started: Instant::now(),
         interrupted,
         silence: SILENCE,
         on_event,
     };
     let end = listener.listen(BufReader::new(socket))?;
-    let status = child
-        .0
-        .wait()
-        .map_err(BenchError::io("wait for the benchmark process"))?;
-    if let Some(end) = end {
-        return Ok(end);
+    match (end, listener.wait(&mut child.0)) {
+        // Everything is known, however the child ends.
+        (Some(end), Ok(_) | Err(BenchError::Interrupted)) => Ok(end),
+        (_, Err(source)) => Err(source),
+        // At a terminal the same key ends the child, perhaps before this process has noticed.
+        (None, Ok(_)) if listener.is_interrupted() => Err(BenchError::Interrupted),
+        (None, Ok(status)) => Err(BenchError::Child(format!(
+            "the process that ran {} ended without a report ({status})",
+            settings.engine.name()
+        ))),
     }
-    // At a terminal the same key ends the child, perhaps before this process has noticed.
-    listener.look()?;
-    Err(BenchError::Child(format!(
-        "the process that ran {} ended without a report ({status})",
-        settings.engine.name()
-    )))
 }
 
 /// The parent's and the child's.
@@ -107,6 +111,8 @@ impl Drop for Reaped {
 
 /// The parent's side.
 struct Listener<'a> {
+    settings: &'a Settings,
+    started: Instant,
     interrupted: &'a AtomicBool,
     silence: Duration,
     on_event: &'a mut dyn FnMut(Event),
@@ -156,12 +162,36 @@ impl Listener<'_> {
         }
     }
 
-    /// # Errors
-    /// [`BenchError::Interrupted`].
-    fn look(&self) -> Result<()> {
+    /// Waits until the child has ended by itself.
+    fn wait(&self, child: &mut Child) -> Result<ExitStatus> {
+        loop {
+            let status = child.try_wait();
+            let status = status.map_err(BenchError::io("wait for the benchmark process"))?;
+            if let Some(status) = status {
+                return Ok(status);
+            }
+            self.look()?;
+            thread::sleep(END_PERIOD);
+        }
+    }
+
+    fn is_interrupted(&self) -> bool {
         // Relaxed: the flag publishes nothing but itself.
-        if self.interrupted.load(Ordering::Relaxed) {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// # Errors
+    /// [`BenchError::Interrupted`], or [`BenchError::Child`] when the time is up.
+    fn look(&self) -> Result<()> {
+        if self.is_interrupted() {
             return Err(BenchError::Interrupted);
+        }
+        let limit = self.settings.time_limit_seconds;
+        if limit > 0.0 && self.started.elapsed().as_secs_f64() >= limit {
+            return Err(BenchError::Child(format!(
+                "the process that ran {} did not finish within {limit} s",
+                self.settings.engine.name()
+            )));
         }
         Ok(())
     }
@@ -244,6 +274,8 @@ mod tests {
     fn listen(input: &[u8], on_event: &mut dyn FnMut(Event)) -> Result<Option<RunEnd>> {
         let interrupted = AtomicBool::new(false);
         let mut listener = Listener {
+            settings: &settings(Path::new("")),
+            started: Instant::now(),
             interrupted: &interrupted,
             silence: SILENCE,
             on_event,
@@ -251,15 +283,28 @@ mod tests {
         listener.listen(input)
     }
 
+    /// Of a run whose database is in `directory`.
+    fn settings(directory: &Path) -> Settings {
+        Settings {
+            steps: vec![Step::new(Workload::Write, 10)],
+            ..Settings::new(EngineKind::Kingtide, directory.join("db"))
+        }
+    }
+
     /// Runs a shell script as the child; answers what it told and what came of it. It is interrupted once it is at 77.
     fn run_script(script: &str) -> (Vec<Event>, Result<RunEnd>) {
+        run_script_within(script, 0.0)
+    }
+
+    /// The same with a time limit, in seconds.
+    fn run_script_within(script: &str, limit: f64) -> (Vec<Event>, Result<RunEnd>) {
         let directory = tempfile::tempdir().expect("temporary directory");
         let path = directory.path().join("script");
         fs::write(&path, script).expect("file");
         let path = path.to_str().expect("temporary paths are UTF-8");
         let settings = Settings {
-            steps: vec![Step::new(Workload::Write, 10)],
-            ..Settings::new(EngineKind::Kingtide, directory.path().join("db"))
+            time_limit_seconds: limit,
+            ..settings(directory.path())
         };
         let interrupted = AtomicBool::new(false);
         let mut events = Vec::new();
@@ -339,12 +384,29 @@ mod tests {
         assert!(matches!(answer, Err(BenchError::Interrupted)), "{answer:?}");
     }
 
+    /// Goal: a child that does not end in time is ended, whatever it has told by then. Method: one that waits for ever in the
+    /// middle, and one that does so after it has told everything.
+    #[test]
+    fn a_time_limit_ends_the_child() {
+        let event = Message::Event(Event::Progress { done: 1 });
+        for message in [event, Message::End(Box::default())] {
+            let line = serde_json::to_string(&message).expect("plain data");
+            let script = format!("read -r settings\necho '{line}' >&0\nexec sleep 1000000\n");
+            let (_, answer) = run_script_within(&script, 0.3);
+            let text = answer.expect_err("it does not end").to_string();
+            let wanted = "the process that ran kingtide did not finish within 0.3 s";
+            assert_eq!(text, wanted);
+        }
+    }
+
     /// Goal: a child that does not get on is told once, although it tells its progress. Method: the same progress, no patience.
     #[test]
     fn a_child_that_stands_still_is_told() {
         let progress = "{\"event\":{\"progress\":{\"done\":1}}}\n".repeat(3);
         let mut events = Vec::new();
         let mut listener = Listener {
+            settings: &settings(Path::new("")),
+            started: Instant::now(),
             interrupted: &AtomicBool::new(false),
             silence: Duration::ZERO,
             on_event: &mut |event| events.push(event),

@@ -593,6 +593,10 @@ pub(crate) struct BenchOptions {
     /// Determines keys, values and their order [default: 1]
     #[arg(long)]
     pub(crate) seed: Option<u64>,
+    /// Seconds that one engine may take for one test; then its process is ended, and that counts as a failure; 0 for no
+    /// limit [default: 0]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) time_limit: Option<f64>,
 }
 
 /// What is to be measured.

@@ -57,6 +57,8 @@ pub struct Settings {
     pub background_jobs: usize,
     /// Determines every key order and value.
     pub seed: u64,
+    /// When not 0: the process that runs it is ended after this many seconds, if it has not ended by then.
+    pub time_limit_seconds: f64,
     /// Where Kingtide writes a trace of the run, for ui.perfetto.dev; other engines write none.
     pub trace: Option<PathBuf>,
 }
@@ -105,6 +107,7 @@ impl Settings {
             block_index: true,
             background_jobs: 2,
             seed: 1,
+            time_limit_seconds: 0.0,
             trace: None,
         }
     }
@@ -216,12 +219,12 @@ impl Settings {
                 "the sync interval must be at least 1 ms".into(),
             ),
             (
-                self.memtable_bytes >= 4096,
-                "a memtable must have at least 4096 bytes".into(),
+                (4096..=16 << 30).contains(&self.memtable_bytes),
+                "a memtable must have 4096 bytes at least, and 16 GiB at most".into(),
             ),
             (
-                self.memtable_bytes <= 16 << 30,
-                "a memtable may have 16 GiB at most".into(),
+                (0.0..=1e7).contains(&self.time_limit_seconds),
+                "the time limit must be 0 to 10000000 seconds".into(),
             ),
         ];
         if let Some((_, message)) = rules.into_iter().find(|(holds, _)| !holds) {

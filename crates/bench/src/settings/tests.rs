@@ -8,7 +8,7 @@ fn settings() -> Settings {
 fn the_defaults_pass_and_each_broken_bound_is_named() {
     assert!(settings().check().is_ok());
     type Break = fn(&mut Settings);
-    let broken: [(Break, &str); 19] = [
+    let broken: [(Break, &str); 20] = [
         (|s| s.steps.clear(), "nothing"),
         (|s| s.steps.rotate_left(1), "read, would find an empty"),
         (
@@ -27,6 +27,7 @@ fn the_defaults_pass_and_each_broken_bound_is_named() {
         (|s| s.value_sizes = ValueSizes::Fixed(usize::MAX), "values"),
         (|s| s.families = 0, "families"),
         (|s| s.memtable_bytes = 0, "memtable"),
+        (|s| s.time_limit_seconds = f64::NAN, "time limit"),
         (|s| s.steps[0].operations = 0, "write: operations"),
         (|s| s.steps[1].threads = 0, "read: threads"),
         (|s| s.steps[0].batch_operations = 0, "batch"),

@@ -98,6 +98,8 @@ options! {
     background_jobs: usize,
     /// Determines keys, values and their order. Default: 1.
     seed: u64,
+    /// Seconds that one engine may take for a test. Default: no limit.
+    time_limit: f64,
 }
 
 /// The number of keys or operations on this scale; none only if there were none, which is refused later.
@@ -196,6 +198,7 @@ impl Options {
             block_index: test.block_index.unwrap_or(default.block_index),
             background_jobs: test.background_jobs.unwrap_or(default.background_jobs),
             seed: test.seed.unwrap_or(default.seed),
+            time_limit_seconds: test.time_limit.unwrap_or(default.time_limit_seconds),
             ..default
         })
     }
@@ -225,7 +228,7 @@ impl Options {
         })
     }
 
-    /// The database is one for all steps, so a step cannot choose what concerns it.
+    /// Database and process are one for all steps, so a step cannot choose what concerns them.
     fn check_is_of_a_step(&self) -> Result<()> {
         let Self {
             name,
@@ -246,6 +249,7 @@ impl Options {
             block_index,
             background_jobs,
             seed,
+            time_limit,
             ..
         } = self;
         let of_the_test = [
@@ -267,11 +271,12 @@ impl Options {
             ("block_index", block_index.is_some()),
             ("background_jobs", background_jobs.is_some()),
             ("seed", seed.is_some()),
+            ("time_limit", time_limit.is_some()),
         ];
         match of_the_test.into_iter().find(|(_, is_given)| *is_given) {
             None => Ok(()),
             Some((option, _)) => Err(BenchError::Settings(format!(
-                "{option} concerns the whole database: write it in front of the steps"
+                "{option} concerns the whole test: write it in front of the steps"
             ))),
         }
     }
@@ -309,11 +314,13 @@ mod tests {
         let top = Options {
             threads: Some(2),
             seconds: Some(3.0),
+            time_limit: Some(60.0),
             ..Options::default()
         };
         let settings = test.settings(&top, 0.1).expect("good");
         assert_eq!((settings.keys, settings.cache_bytes), (100, 1 << 20));
         assert_eq!(settings.value_sizes, ValueSizes::Fixed(64));
+        assert!((settings.time_limit_seconds - 60.0).abs() < 1e-9);
         let [write, seek] = &settings.steps[..] else {
             panic!("{settings:?}");
         };
@@ -334,14 +341,14 @@ mod tests {
     }
 
     #[test]
-    fn what_concerns_the_database_cannot_stand_in_a_step() {
-        let text = "workload = \"write\"\nsteps = [{codec = \"lz4\"}]";
-        let test: Options = toml::from_str(text).expect("options");
-        let message = test
-            .settings(&Options::default(), 1.0)
-            .expect_err("codec")
-            .to_string();
-        assert!(message.contains("codec"), "{message}");
+    fn what_concerns_the_whole_test_cannot_stand_in_a_step() {
+        for (option, value) in [("codec", "\"lz4\""), ("time_limit", "9.0")] {
+            let text = format!("workload = \"write\"\nsteps = [{{{option} = {value}}}]");
+            let test: Options = toml::from_str(&text).expect("options");
+            let refused = test.settings(&Options::default(), 1.0);
+            let message = refused.expect_err(option).to_string();
+            assert!(message.contains(option), "{message}");
+        }
         let message = Options::default()
             .settings(&Options::default(), 1.0)
             .expect_err("empty");

@@ -333,6 +333,7 @@ fn settings_that_make_no_sense_are_refused() {
         (&["quick", "--only", "nosuch"], "nosuch"),
         (&["--value-bytes", "5-6"], "5-6"),
         (&["--rate", "-1"], "rate"),
+        (&["--time-limit", "-1"], "time limit"),
         (&["--threads", "-5"], "invalid value '-5'"),
         (&["--keys", "0"], "keys must be at least 1"),
         (&["write", "--scale", "-1"], "scale"),

@@ -133,6 +133,40 @@ fn an_interruption_at_a_terminal_is_no_crash() {
     assert!(!has_databases(&place, false), "nothing is left");
 }
 
+/// Goal: an engine that hangs costs no more than the time limit, is told like one that crashes, and what comes after it is
+/// run. Method: one that hangs in its first step, and one that is not there, so that nothing need be done in time.
+#[test]
+fn a_time_limit_ends_an_engine_that_hangs_and_the_next_has_its_turn() {
+    let place = Place::new();
+    let engines = format!("{},lmdb=/nowhere/liblmdb.so", engine());
+    let arguments = [
+        "read",
+        "-n",
+        "500",
+        "--time-limit",
+        "0.5",
+        "--engine",
+        &engines,
+    ];
+    let ran = finish(start(&place, &arguments, ""));
+    assert_eq!(ran.code, 2, "{ran:?}");
+    let why = "the process that ran fjall did not finish within 0.5 s";
+    assert!(ran.text().contains(why), "{ran:?}");
+    let rows = rows(&place);
+    assert_eq!(rows.len(), 3, "{rows:?}");
+    // What it had done when its time was up depends on the machine.
+    let (engine, status, done, error) = state(&rows[0]);
+    assert_eq!((engine, error), ("fjall", why));
+    let expected = if done > 0 { "partial" } else { "failed" };
+    assert_eq!(status, expected, "{rows:?}");
+    assert_eq!(state(&rows[1]), ("fjall", "failed", 0, why));
+    assert_eq!(
+        (&*rows[2].engine, rows[2].status.name()),
+        ("lmdb", "failed")
+    );
+    assert!(!has_databases(&place, false), "nothing is left");
+}
+
 /// Goal: what an engine did before it crashed is told, and what it prints breaks nothing.
 #[test]
 fn a_crash_in_the_middle_keeps_what_was_done() {

@@ -224,6 +224,7 @@ fn options(args: &BenchOptions) -> Options {
         block_index: args.no_block_index.then_some(false),
         background_jobs: args.background_jobs,
         seed: args.seed,
+        time_limit: args.time_limit,
         ..Options::default()
     }
 }
