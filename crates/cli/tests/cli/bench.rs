@@ -457,9 +457,21 @@ fn outputs_that_would_overwrite_each_other_are_refused_before_anything_is_writte
     let twice = ["bench", "write", "-n", "100", "--db", &folder];
     run_badly(
         &[&twice[..], &["--csv", &one, "--jsonl", &other]].concat(),
-        "--csv and --jsonl name the same file",
+        "--csv and --jsonl would both write",
     );
-    assert!(!place.path("x").exists());
+    let unfinished = place.argument("x.partial");
+    run_badly(
+        &[&twice[..], &["--csv", &one, "--html", &unfinished]].concat(),
+        "x.partial",
+    );
+    run_badly(
+        &[&twice[..], &["--csv", &one, "--html", "/nowhere/x"]].concat(),
+        "/nowhere/x",
+    );
+    run_badly(&[&twice[..], &["--csv", &folder]].concat(), "directory");
+    for name in ["x", "x.partial"] {
+        assert!(!place.path(name).exists(), "{name}");
+    }
     assert_eq!(fs::read_to_string(&old).expect("kept"), before);
     let suite = place.file(
         "mine.toml",

@@ -19,10 +19,13 @@ fn engine() -> String {
     format!("fjall={}", path.display())
 }
 
+/// What stands in the page before a benchmark begins.
+const OLDER: &str = "an older page";
+
 /// Starts a benchmark with all its files in `place`, in a group of its own; `end` is how the engine of [`engine`] ends.
 fn start(place: &Place, arguments: &[&str], end: &str) -> Child {
     fs::create_dir_all(place.path("db")).expect("directory");
-    fs::write(place.path("html"), "an older page").expect("file");
+    fs::write(place.path("html"), OLDER).expect("file");
     let mut command = command(&["bench", "--db", &place.db()]);
     for file in ["csv", "jsonl", "report", "html"] {
         command.args([format!("--{file}"), place.argument(file)]);
@@ -72,6 +75,17 @@ fn state(row: &Row) -> (&str, &str, u64, &str) {
     (&row.engine, status, row.operations_done, &row.error)
 }
 
+/// Which of the files that hold unfinished results are there.
+fn partial_files(place: &Place) -> Vec<&'static str> {
+    let mut files = vec!["csv", "jsonl", "report", "html"];
+    files.retain(|file| place.path(&format!("{file}.partial")).exists());
+    files
+}
+
+fn page(place: &Place) -> String {
+    fs::read_to_string(place.path("html")).expect("page")
+}
+
 /// Whether the directory of a run, or only the one around it, is there.
 fn has_databases(place: &Place, of_run: bool) -> bool {
     let mut folders = fs::read_dir(place.path("db"))
@@ -91,8 +105,8 @@ fn an_interrupted_run_keeps_what_is_done() {
         let arguments = ["write", "-n", "500", "--rounds", "2", "--engine", &engines];
         let mut child = start(&place, &arguments, "");
         wait_until(&mut child, || place.path("mark").exists());
-        let page = fs::read_to_string(place.path("html")).expect("page");
-        assert!(page.contains("has not come to its end"), "{page}");
+        assert_eq!(page(&place), OLDER);
+        assert_eq!(partial_files(&place).len(), 4);
         send(signal, &child.id().to_string());
         let ran = finish(child);
         assert_eq!(ran.code, code, "{ran:?}");
@@ -107,14 +121,14 @@ fn an_interrupted_run_keeps_what_is_done() {
         for file in ["report", "html"] {
             let text = fs::read_to_string(place.path(file)).expect("file");
             assert!(text.contains(remark), "{file}: {text}");
-            assert!(!text.contains("has not come to its end"), "{file}: {text}");
         }
+        assert!(partial_files(&place).is_empty());
         assert!(!has_databases(&place, false), "nothing is left");
     }
 }
 
-/// Goal: the same when the engine's process gets the signal too, as at a terminal. Method: a run that would last for hours, and
-/// a signal to its group once there is the directory of a database.
+/// Goal: the same when the engine's process gets the signal too, as at a terminal; older results are not lost for a run that
+/// has hardly begun. Method: a run that would last for hours, and a signal to its group once there is the directory of a database.
 #[test]
 fn an_interruption_at_a_terminal_is_no_crash() {
     let place = Place::new();
@@ -130,7 +144,35 @@ fn an_interruption_at_a_terminal_is_no_crash() {
         (engine, status, error),
         ("kingtide", "partial", "interrupted")
     );
+    assert_eq!(page(&place), OLDER);
+    assert!(ran.stderr.contains("html stays as it was"), "{ran:?}");
+    let beside = fs::read_to_string(place.path("html.partial")).expect("page");
+    assert!(beside.contains("0 of 1 runs were done"), "{beside}");
+    assert_eq!(
+        partial_files(&place),
+        ["html"],
+        "the others replace nothing"
+    );
     assert!(!has_databases(&place, false), "nothing is left");
+}
+
+/// Goal: what is done is there after the benchmark itself has died, and older results too. Method: kills it and its engine in
+/// the second of two runs.
+#[test]
+fn a_killed_benchmark_leaves_what_is_done_beside_older_results() {
+    let place = Place::new();
+    let engines = format!("kingtide,{}", engine());
+    let mut child = start(&place, &["write", "-n", "500", "--engine", &engines], "");
+    wait_until(&mut child, || place.path("mark").exists());
+    send("KILL", &format!("-{}", child.id()));
+    finish(child);
+    assert_eq!(page(&place), OLDER);
+    assert!(!place.path("csv").exists());
+    for file in ["csv.partial", "jsonl.partial"] {
+        let rows = Row::read_file(&place.path(file)).expect("rows");
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        assert_eq!(state(&rows[0]), ("kingtide", "ok", 500, ""));
+    }
 }
 
 /// Goal: an engine that hangs costs no more than the time limit, is told like one that crashes, and what comes after it is

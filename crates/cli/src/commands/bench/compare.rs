@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{
     failed,
     fitted::{fitted, terminal_columns},
-    results::refuse_shared_files,
+    result_file::refuse_shared_files,
     table::{NOT_MEASURED, duration, rate},
 };
 use crate::{

@@ -4,6 +4,7 @@ mod compare;
 mod fitted;
 mod interrupt;
 mod progress;
+mod result_file;
 mod results;
 mod show;
 mod table;
@@ -25,6 +26,7 @@ use crate::{
 
 use interrupt::Interrupts;
 use progress::Progress;
+use result_file::Older;
 use results::Results;
 
 const CHILD: &str = "bench-child";
@@ -78,7 +80,7 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
     notes.extend(busy_warnings(&machine.info(), machine.busy_processors()));
     notes.push(format!("databases were in {}", directory.path().display()));
     let remark = outcome.as_ref().ok().and_then(|ended| remark(*ended, runs));
-    let failed_rows = results.finish(&notes, remark.as_deref(), output)?;
+    let failed_rows = results.finish(&notes, remark.as_deref(), older(&outcome), output)?;
     if args.outputs.keep {
         output.note(&format!("databases kept in {}", directory.path().display()));
     }
@@ -116,6 +118,15 @@ fn remark(ended: Ended, runs: usize) -> Option<String> {
         Ended::Interrupted(done) => Some(format!(
             "interrupted: {done} of {runs} runs were done; these results are not the whole suite's"
         )),
+    }
+}
+
+/// What becomes of older results.
+fn older(outcome: &kingtide_bench::Result<Ended>) -> Older {
+    match outcome {
+        Ok(Ended::Whole | Ended::Interrupted(1..)) => Older::Replaced,
+        // Too little to lose older ones for, or not all that there was.
+        Ok(Ended::Interrupted(0)) | Err(_) => Older::Kept,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use kingtide_bench::{Row, suite::Options};
 
-use super::{built_in, failed, results::Results, usage};
+use super::{built_in, failed, result_file::Older, results::Results, usage};
 use crate::{
     args::ShowArgs,
     failure::{Failure, Result},
@@ -27,5 +27,7 @@ pub(super) fn run(args: &ShowArgs, output: &mut Output) -> Result<()> {
     };
     let mut results = Results::create(&args.files_out, &args.files, &targets, &first.engine)?;
     results.add(&rows, output).map_err(failed)?;
-    results.finish(&[], None, output).map(|_| ())
+    results
+        .finish(&[], None, Older::Replaced, output)
+        .map(|_| ())
 }
