@@ -407,15 +407,13 @@ impl<'a> Iterator<'a> {
 
     /// Visits at most `limit` entries from the first key at or behind `from`; answers how many.
     fn walk(&self, from: &[u8], limit: u64, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
-        if !self.seek(from)? {
-            return Ok(0);
-        }
+        let mut is_valid = self.seek(from)?;
         let mut visited = 0;
-        while visited < limit && self.is_valid() {
+        while is_valid && visited < limit {
             self.visit(visit)?;
             visited += 1;
             if visited < limit {
-                self.next()?;
+                is_valid = self.next()?;
             }
         }
         Ok(visited)
@@ -430,26 +428,13 @@ impl<'a> Iterator<'a> {
             // SAFETY: the iterator is alive, the key goes with its length.
             unsafe { (self.engine.api.iter_seek)(self.pointer, from.as_ptr(), from.len()) }
         };
-        if code == NOT_FOUND {
-            return Ok(false);
-        }
-        check("seek", code)?;
-        Ok(true)
+        arrived("seek", code)
     }
 
-    fn is_valid(&self) -> bool {
-        // SAFETY: the iterator is alive.
-        let valid = unsafe { (self.engine.api.iter_valid)(self.pointer) };
-        valid != 0
-    }
-
-    /// Goes one further; past the end it is not valid afterwards.
-    fn next(&self) -> Result<()> {
+    /// Goes one further; false when there is nothing.
+    fn next(&self) -> Result<bool> {
         // SAFETY: the iterator is alive and valid.
-        match unsafe { (self.engine.api.iter_next)(self.pointer) } {
-            NOT_FOUND => Ok(()),
-            code => check("next", code),
-        }
+        arrived("next", unsafe { (self.engine.api.iter_next)(self.pointer) })
     }
 
     /// Calls `visit` with the entry it stands on. Must be valid.
@@ -477,6 +462,14 @@ impl<'a> Iterator<'a> {
         visit(key, value);
         Ok(())
     }
+}
+
+/// Whether a move ended on an entry: where there is none, it answers so, and the iterator is not valid.
+fn arrived(doing: &str, code: i32) -> Result<bool> {
+    if code == NOT_FOUND {
+        return Ok(false);
+    }
+    check(doing, code).map(|()| true)
 }
 
 impl Drop for Iterator<'_> {
