@@ -222,11 +222,11 @@ pub extern "C" fn tidesdb_iter_key_value(
 ) -> c_int {
     answer(|| {
         with(iter, |cursor| {
-            cursor.check_positioned()?;
             value.require("value")?;
             value_size.require("value_size")?;
-            lend(cursor.iter.key(), (key, key_size))?;
-            lend(cursor.iter.value()?, (value, value_size))
+            let (its_key, its_value) = cursor.iter.entry()?;
+            lend(its_key, (key, key_size))?;
+            lend(its_value, (value, value_size))
         })
     })
 }

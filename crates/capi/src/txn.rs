@@ -209,17 +209,20 @@ pub(crate) fn get(
 ) -> Outcome<()> {
     let value_place = value.require("value")?;
     let size_place = value_size.require("value_size")?;
-    let found = txn.act_in(cf, |transaction, family| match reading {
-        Reading::Tracked => transaction.get(family, key),
-        Reading::Untracked => transaction.get_untracked(family, key),
-        Reading::ForUpdate => transaction.get_for_update(family, key),
-    })?;
-    let Some(found) = found else {
-        return Err(Failure::new(code::NOT_FOUND, "the key has no value"));
+    let copy = |found: &[u8]| {
+        value_place.set(copy_bytes(found)?);
+        size_place.set(found.len());
+        Ok(())
     };
-    value_place.set(copy_bytes(&found)?);
-    size_place.set(found.len());
-    Ok(())
+    let copied = txn.act_in(cf, |transaction, family| match reading {
+        Reading::Tracked => transaction.get_with(family, key, copy),
+        Reading::Untracked => transaction.get_untracked_with(family, key, copy),
+        Reading::ForUpdate => {
+            let found = transaction.get_for_update(family, key)?;
+            Ok(found.map(|found| copy(&found)))
+        }
+    })?;
+    copied.unwrap_or_else(|| Err(Failure::new(code::NOT_FOUND, "the key has no value")))
 }
 
 /// Reads the value of a key.

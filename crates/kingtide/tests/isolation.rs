@@ -107,12 +107,22 @@ fn get_c(t: &mut Transaction, f: &ColumnFamily) {
     assert!(t.get(f, b"c").unwrap().is_none());
 }
 
+fn look_at_d(t: &mut Transaction, f: &ColumnFamily) {
+    t.get_with(f, b"d", |_| ()).unwrap().unwrap();
+}
+
+fn look_for_c(t: &mut Transaction, f: &ColumnFamily) {
+    assert!(t.get_with(f, b"c", |_| ()).unwrap().is_none());
+}
+
 fn get_many(t: &mut Transaction, f: &ColumnFamily) {
     t.multi_get(f, &[b"b", b"c"]).unwrap();
 }
 
 fn get_untracked(t: &mut Transaction, f: &ColumnFamily) {
     t.get_untracked(f, b"d").unwrap();
+    t.get_untracked_with(f, b"d", |_| ()).unwrap().unwrap();
+    t.get_untracked_with(f, b"c", |_| ()).unwrap();
     t.contains(f, b"d").unwrap();
     t.contains(f, b"c").unwrap();
 }
@@ -193,6 +203,8 @@ const CASES: &[Case] = &[
     case("a key found", get_d, b"d", Items),
     case("a key found, another written", get_d, b"b", Never),
     case("a key missed", get_c, b"c", Ranges),
+    case("a key looked at", look_at_d, b"d", Items),
+    case("a key looked for", look_for_c, b"c", Ranges),
     case("keys found", get_many, b"b", Items),
     case("keys missed", get_many, b"c", Ranges),
     case("untracked", get_untracked, b"d", Never),

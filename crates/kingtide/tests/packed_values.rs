@@ -104,10 +104,11 @@ fn walked(mut iter: kingtide::Iter) -> Vec<(Vec<u8>, Vec<u8>)> {
 
 fn assert_shown(db: &Db, family: &ColumnFamily) {
     let get = |key: &[u8]| db.get(family, key).unwrap().map(Vec::from);
-    assert_all(
-        get,
-        &walked(db.iter(family, IterOptions::default()).unwrap()),
-    );
+    let walked = walked(db.iter(family, IterOptions::default()).unwrap());
+    assert_all(get, &walked);
+    let transaction = db.begin().unwrap();
+    let look = |key: &[u8]| transaction.get_with(family, key, <[u8]>::to_vec).unwrap();
+    assert_all(look, &walked);
 }
 
 fn memtable_bytes(db: &Db, family: &ColumnFamily) -> usize {

@@ -80,6 +80,9 @@ fn assert_reads(db: &Db, family: &ColumnFamily, key: &[u8], value: Option<&[u8]>
     let bytes = db.get_to(family, key, &mut copy).unwrap();
     assert_eq!(bytes, value.map(|value| value.len() as u64));
     assert_eq!(copy, value.unwrap_or_default(), "get_to");
+    let transaction = db.begin().unwrap();
+    let looked = transaction.get_with(family, key, <[u8]>::to_vec).unwrap();
+    assert_eq!(looked.as_deref(), value, "get_with");
     let listed = entries(db, family);
     let listed = listed.iter().find(|(found, _)| found == key);
     assert_eq!(listed.map(|(_, value)| value.as_slice()), value, "iter");

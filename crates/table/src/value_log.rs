@@ -335,13 +335,27 @@ impl ValueFiles {
         key: &[u8],
         sink: &mut dyn FnMut(&[u8]) -> StorageResult<()>,
     ) -> StorageResult<()> {
+        self.look(pointer, key, sink)?
+    }
+
+    /// What `look` makes of the value that `pointer` leads to and that was appended for `key`. The value is read as a whole, into
+    /// memory that is used again.
+    ///
+    /// # Errors
+    /// As [`ValueFiles::read`]; `look` was not called then.
+    pub fn look<R>(
+        &self,
+        pointer: &ValuePointer,
+        key: &[u8],
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> StorageResult<R> {
         let value_bytes = pointer.value_bytes as usize;
         self.buffers
             .lend(value_bytes, |ReadBuffers { record, value }| {
                 if !self.is_read_cached(pointer, key, value) {
                     self.read_from_file(pointer, key, (record, value))?;
                 }
-                sink(value)
+                Ok(look(value))
             })
     }
 

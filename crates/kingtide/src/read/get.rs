@@ -72,6 +72,26 @@ impl Found<'_> {
             Self::Separated(pointer) => Value::owned(files.read_value(&pointer, key, order)?),
         })
     }
+
+    /// What `look` makes of the value, where it lies.
+    ///
+    /// # Errors
+    /// When reading fails; `look` was not called then.
+    pub(crate) fn look<R>(
+        self,
+        files: &Files,
+        (key, order): (&[u8], &KeyOrder),
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R> {
+        match self {
+            Self::Memory(_, entry) => Ok(look(entry.value)),
+            Self::Block(value) => Ok(look(&value)),
+            Self::Packed(entry) => Ok(look(&unpacked_value(entry.value)?)),
+            Self::Separated(pointer) => {
+                Ok(files.values.look(&pointer, &order.identity(key), look)?)
+            }
+        }
+    }
 }
 
 /// The newest live version of `key` at `point`, in the memtables and tables of `current`. `now` answers the clock when

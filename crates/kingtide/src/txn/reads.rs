@@ -9,7 +9,9 @@ use kingtide_base::{
 use kingtide_collections::unpacked_value;
 
 use super::{
-    Transaction, acquire, contains_at, get_at, iter_at, view::iter_bounds, writes::check_key,
+    Transaction, acquire, contains_at, get_at, iter_at,
+    view::{iter_bounds, with_found},
+    writes::check_key,
 };
 use crate::{
     error::Result,
@@ -19,6 +21,14 @@ use crate::{
     snapshot::SnapshotGuard,
     write::OwnWrite,
 };
+
+/// Whether a read is remembered for the commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Remembered {
+    /// Where the level asks for it.
+    ByLevel,
+    Never,
+}
 
 impl Transaction {
     /// The value of `key` as this transaction sees it: its own write, or what its isolation level shows of others.
@@ -50,6 +60,75 @@ impl Transaction {
             Some(own) => self.own_value(family, key, own),
             None => get_at(&self.engine, &family.family, key, self.seen()?.snapshot()),
         }
+    }
+
+    /// What `look` makes of the value of `key`, as [`Transaction::get`] would answer it; `None` when there is none. `look` is given
+    /// the value where it lies, if that is in memory: nothing is copied, and nothing kept beyond the call. It should be
+    /// short: it holds back what frees memory.
+    ///
+    /// ```
+    /// # fn main() -> kingtide::Result<()> {
+    /// # let directory = tempfile::tempdir().expect("a temporary directory");
+    /// use kingtide::{Db, FamilyOptions, Options};
+    ///
+    /// let db = Db::open(directory.path(), Options::default())?;
+    /// let family = db.open_family("names", FamilyOptions::default())?;
+    /// db.put(&family, b"first", b"Ada")?;
+    /// let transaction = db.begin()?;
+    /// assert_eq!(transaction.get_with(&family, b"first", <[u8]>::len)?, Some(3));
+    /// assert_eq!(transaction.get_with(&family, b"second", <[u8]>::len)?, None);
+    /// # db.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::get`]; `look` was not called then.
+    pub fn get_with<R>(
+        &self,
+        family: &ColumnFamily,
+        key: &[u8],
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        self.look(family, key, Remembered::ByLevel, look)
+    }
+
+    /// As [`Transaction::get_with`], but not remembered: see [`Transaction::get_untracked`].
+    ///
+    /// # Errors
+    /// As [`Transaction::get_untracked`]; `look` was not called then.
+    pub fn get_untracked_with<R>(
+        &self,
+        family: &ColumnFamily,
+        key: &[u8],
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        self.look(family, key, Remembered::Never, look)
+    }
+
+    fn look<R>(
+        &self,
+        family: &ColumnFamily,
+        key: &[u8],
+        remembered: Remembered,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        self.check_active()?;
+        if let Some(own) = self.own_write(family, key) {
+            return Ok(self.own_value(family, key, own)?.map(|value| look(&value)));
+        }
+        let seen = self.seen()?;
+        let family = &family.family;
+        with_found(&self.engine, family, key, seen.snapshot(), |found| {
+            if remembered == Remembered::ByLevel {
+                self.remember(family, key, found.is_some())?;
+            }
+            match found {
+                None => Ok(None),
+                Some(found) => found
+                    .look(&self.engine.files, (key, &family.order), look)
+                    .map(Some),
+            }
+        })
     }
 
     /// As [`Transaction::get`], and the key counts as written here when it comes to conflicts, at every level: the

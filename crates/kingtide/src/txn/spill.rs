@@ -226,11 +226,10 @@ pub(crate) fn get_to_at(
     with_found(engine, family, key, snapshot, |found| {
         match found {
             None => return Ok(None),
-            Some(Found::Memory(_, entry)) => write_piece(sink, entry.value),
             Some(Found::Separated(pointer)) => stream(engine, family, key, &pointer, sink),
             Some(found) => {
-                let value = found.into_value(&engine.files, key, &family.order)?;
-                write_piece(sink, &value)
+                let place = (key, &family.order);
+                found.look(&engine.files, place, |value| write_piece(sink, value))?
             }
         }
         .map(Some)

@@ -252,8 +252,18 @@ impl<C: Configuration> Engine<C> {
             (From::Snapshot(slot), [key]) => vec![self.snapshot(slot).get(&family, key)?],
             (From::Snapshot(slot), keys) => self.snapshot(slot).multi_get(&family, keys)?,
             (From::Transaction(slot), [key]) => vec![match kind {
-                ReadKind::Tracked => self.transaction(slot).get(&family, key)?,
-                ReadKind::Untracked => self.transaction(slot).get_untracked(&family, key)?,
+                ReadKind::Tracked => {
+                    let transaction = self.transaction(slot);
+                    let value = transaction.get(&family, key)?;
+                    let looked = transaction.get_with(&family, key, <[u8]>::to_vec)?;
+                    same(value, looked)
+                }
+                ReadKind::Untracked => {
+                    let transaction = self.transaction(slot);
+                    let value = transaction.get_untracked(&family, key)?;
+                    let looked = transaction.get_untracked_with(&family, key, <[u8]>::to_vec)?;
+                    same(value, looked)
+                }
                 ReadKind::ForUpdate => {
                     let held = self.transactions[slot].as_mut();
                     let (transaction, _) = held.expect("the naive database has it");
@@ -460,4 +470,10 @@ pub(crate) fn settled(outcome: Result<Answer>) -> (Answer, String) {
 
 fn words(error: &Error) -> String {
     format!(" ({error})")
+}
+
+/// A value, which was looked at too.
+fn same(value: Option<kingtide::Value>, looked: Option<Vec<u8>>) -> Option<kingtide::Value> {
+    assert_eq!(value.as_deref(), looked.as_deref(), "looked at");
+    value
 }
