@@ -313,12 +313,12 @@ impl ValueFiles {
     ) -> StorageResult<()> {
         // Of so short a value pieces are of no use.
         if (pointer.value_bytes as usize) < LONG_VALUE_BYTES {
-            return self.stream_whole(pointer, key, sink);
+            return self.look(pointer, key, sink)?;
         }
         let value_file = self.open(pointer.file)?;
         let file = (&*value_file.file, value_file.name.as_str());
         if !is_chunked(file, pointer)? {
-            return self.stream_whole(pointer, key, sink);
+            return self.look(pointer, key, sink)?;
         }
         read_chunks(
             file,
@@ -327,15 +327,6 @@ impl ValueFiles {
             sink,
         )
         .map(|_| ())
-    }
-
-    fn stream_whole(
-        &self,
-        pointer: &ValuePointer,
-        key: &[u8],
-        sink: &mut dyn FnMut(&[u8]) -> StorageResult<()>,
-    ) -> StorageResult<()> {
-        self.look(pointer, key, sink)?
     }
 
     /// What `look` makes of the value that `pointer` leads to and that was appended for `key`. The value is read as a whole, into

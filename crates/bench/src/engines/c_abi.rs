@@ -185,6 +185,14 @@ const fn sync_number(sync: SyncChoice) -> i32 {
     }
 }
 
+/// Whether a get or a move found an entry. After a move that did not, the iterator is not valid.
+fn is_there(doing: &str, code: i32) -> Result<bool> {
+    match code {
+        NOT_FOUND => Ok(false),
+        code => check(doing, code).map(|()| true),
+    }
+}
+
 fn check(doing: &str, code: i32) -> Result<()> {
     if code == 0 {
         return Ok(());
@@ -341,10 +349,9 @@ impl Session for CAbiSession<'_> {
                 &mut count,
             )
         };
-        if code == NOT_FOUND {
+        if !is_there("get", code)? {
             return Ok(false);
         }
-        check("get", code)?;
         // SAFETY: the library answered a pointer and its length, good until it is freed below.
         value.extend_from_slice(unsafe { foreign_bytes(start, count) });
         // SAFETY: handed over by the call above, freed once.
@@ -428,13 +435,13 @@ impl<'a> Iterator<'a> {
             // SAFETY: the iterator is alive, the key goes with its length.
             unsafe { (self.engine.api.iter_seek)(self.pointer, from.as_ptr(), from.len()) }
         };
-        arrived("seek", code)
+        is_there("seek", code)
     }
 
     /// Goes one further; false when there is nothing.
     fn next(&self) -> Result<bool> {
         // SAFETY: the iterator is alive and valid.
-        arrived("next", unsafe { (self.engine.api.iter_next)(self.pointer) })
+        is_there("next", unsafe { (self.engine.api.iter_next)(self.pointer) })
     }
 
     /// Calls `visit` with the entry it stands on. Must be valid.
@@ -462,14 +469,6 @@ impl<'a> Iterator<'a> {
         visit(key, value);
         Ok(())
     }
-}
-
-/// Whether a move ended on an entry: where there is none, it answers so, and the iterator is not valid.
-fn arrived(doing: &str, code: i32) -> Result<bool> {
-    if code == NOT_FOUND {
-        return Ok(false);
-    }
-    check(doing, code).map(|()| true)
 }
 
 impl Drop for Iterator<'_> {
