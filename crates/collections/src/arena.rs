@@ -53,6 +53,8 @@ const KEY_BYTES_END: usize = 1 << 24;
 const LINE_BYTES: usize = 64;
 /// Cache lines of an entry that are fetched ahead.
 const PREFETCHED_LINES: usize = 3;
+/// Pages are brought in ahead so many bytes at a time, or in huge pages.
+const POPULATED_STEP_BYTES: usize = 64 << 10;
 /// The most bytes of an arena: offsets are 32 bits in units of 8 bytes.
 const CAPACITY_BYTES_MAX: usize = (u32::MAX as usize) * UNIT_BYTES;
 
@@ -142,8 +144,8 @@ pub struct Arena {
     memory: Option<ArenaMemory>,
     base: NonNull<u8>,
     capacity_bytes: usize,
-    /// Bytes that an earlier arena touched.
-    recycled_bytes: usize,
+    /// Bytes whose pages are there or are being brought in: those that an earlier arena touched, and what was asked for ahead.
+    populated: AtomicUsize,
     /// Bytes below this are initialised and final. Written by the writer alone.
     published: AtomicUsize,
     pool: Arc<ArenaPool>,
@@ -200,7 +202,7 @@ impl Arena {
         unsafe { base.as_ptr().write_bytes(0, UNIT_BYTES) };
         let arena = Arc::new(Self {
             capacity_bytes: memory.capacity_bytes(),
-            recycled_bytes: memory.touched_bytes,
+            populated: AtomicUsize::new(memory.touched_bytes),
             memory: Some(memory),
             base,
             published: AtomicUsize::new(UNIT_BYTES),
@@ -235,7 +237,7 @@ impl Arena {
         self.published.load(Ordering::Relaxed) - UNIT_BYTES
     }
 
-    /// Bytes whose pages may take up memory: those of entries, and what an earlier arena left there.
+    /// Bytes whose pages may take up memory: those of entries, what an earlier arena left there, and what was brought in ahead.
     #[must_use]
     pub fn touched_bytes(&self) -> usize {
         // Relaxed: a number for accounting.
@@ -244,7 +246,28 @@ impl Arena {
             Some(memory) => memory.pages.touched_bytes(published),
             None => published,
         };
-        touched.max(self.recycled_bytes)
+        touched.max(self.populated.load(Ordering::Relaxed))
+    }
+
+    /// Brings in the pages that the next `bytes` of entries will fill, unless they are there or somebody else is at it. For
+    /// those who are about to append so much, before others wait for them; any thread.
+    pub fn populate_ahead(&self, bytes: usize) {
+        let Some(memory) = &self.memory else { return };
+        // Relaxed, all of it: nothing is read on the strength of these numbers.
+        let relaxed = Ordering::Relaxed;
+        let (published, populated) = (self.published.load(relaxed), self.populated.load(relaxed));
+        let wanted = published.saturating_add(bytes).min(self.capacity_bytes);
+        if populated >= wanted {
+            return;
+        }
+        let step = wanted.next_multiple_of(POPULATED_STEP_BYTES);
+        let end = memory.pages.touched_bytes(step).min(self.capacity_bytes);
+        let exchanged = self
+            .populated
+            .compare_exchange(populated, end, relaxed, relaxed);
+        if exchanged.is_ok() {
+            memory.pages.populate(populated.max(published)..end);
+        }
     }
 
     /// True when the memory is in huge pages, as far as the system has them.

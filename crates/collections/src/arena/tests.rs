@@ -226,6 +226,52 @@ fn huge_pages_count_as_a_whole() {
     assert_eq!(budget.used(), 0);
 }
 
+/// Goal: pages that are brought in ahead count, once, up to the end of the arena, and change nothing. Method: more and more of
+/// an arena is asked for, from several threads at once, while entries are appended; then for all of it and more.
+#[cfg(not(any(loom, miri)))]
+#[test]
+fn pages_that_are_brought_in_ahead_count() {
+    const MIB: usize = 1 << 20;
+    for (size, step) in [(PageSize::Small, 64 << 10), (PageSize::Huge, 2 * MIB)] {
+        let pool = ArenaPool::with_budget(0, MemoryBudget::new(1 << 30));
+        let (arena, mut writer) = Arena::in_pages(&pool, 5 * MIB, size);
+        let step = if arena.is_huge() { step } else { 64 << 10 };
+        arena.populate_ahead(0);
+        arena.populate_ahead(1000);
+        assert_eq!(arena.touched_bytes(), step);
+        arena.populate_ahead(1000);
+        assert_eq!(arena.touched_bytes(), step, "they are there");
+        let value = vec![7; 100_000];
+        for number in 1..=40_u64 {
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| arena.populate_ahead(200_000));
+                }
+                let entry = NewEntry {
+                    sequence: SeqNo(number),
+                    previous: EntryOffset::NONE,
+                    kind: EntryKind::Put,
+                    expires_at: 0,
+                    key: &number.to_be_bytes(),
+                    value: &value,
+                };
+                let offset = writer.append(&entry).expect("there is room");
+                assert_eq!(arena.entry(offset).expect("whole").value, value);
+            });
+            let ahead = arena.published_bytes() + 200_000;
+            assert!(arena.touched_bytes() <= ahead.next_multiple_of(step) + step);
+        }
+        arena.populate_ahead(usize::MAX);
+        assert_eq!(arena.touched_bytes(), 5 * MIB + 8);
+        let mut at = EntryOffset(1);
+        for number in 1..=40_u64 {
+            let entry = arena.entry(at).expect("whole");
+            assert_eq!((entry.sequence, entry.value), (SeqNo(number), &value[..]));
+            at = entry.following();
+        }
+    }
+}
+
 /// Goal: readers see whole entries only. Method: a reader checks every entry it can reach while a writer appends.
 #[cfg(not(loom))]
 #[test]

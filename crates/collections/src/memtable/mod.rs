@@ -337,6 +337,11 @@ impl Memtable {
         self.arena.is_huge()
     }
 
+    /// See [`Arena::populate_ahead`].
+    pub fn populate_ahead(&self, bytes: usize) {
+        self.arena.populate_ahead(bytes);
+    }
+
     /// What it takes besides the indexes of sources.
     fn fixed_bytes(&self) -> usize {
         let index = self.index.as_ref().map_or(0, HashIndex::touched_bytes);

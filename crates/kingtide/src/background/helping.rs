@@ -19,14 +19,14 @@ use crate::{
 };
 
 impl Crew for Background {
-    fn threads(&self, urgency: Urgency) -> usize {
+    fn threads(&self) -> usize {
         // Relaxed: set before there is anything to run.
-        match urgency {
-            Urgency::Flush => self.flushers.load(Ordering::Relaxed),
-            Urgency::Shallow | Urgency::Deep => {
-                self.mergers.load(Ordering::Relaxed) + self.flushers.load(Ordering::Relaxed)
-            }
-        }
+        self.mergers.load(Ordering::Relaxed) + self.flushers.load(Ordering::Relaxed)
+    }
+
+    fn idle_threads(&self) -> usize {
+        let queues = self.lock();
+        queues.idle_flushers + queues.idle_mergers
     }
 
     fn offer(&self, parts: &Arc<Parts>) {

@@ -7,7 +7,7 @@
 //!    is the comparator of a family that has one of its own.
 //! 3. Outside again: wait for the sync or for visibility, as the mode asks; then the commit hooks.
 
-use std::{ops::RangeInclusive, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use kingtide_base::{
     Lsn, SegmentId, SeqNo, limits,
@@ -46,9 +46,6 @@ use crate::{
 pub(crate) const RUNS_KEPT: usize = 8;
 /// Runs in a memtable from which on a background merge of them is asked for while only writing goes on.
 const RUNS_MAX: usize = 256;
-/// Operations of commits whose ordered step takes about as long as to be woken up. Whoever finds the commit lock taken by one
-/// of many more sleeps better until it is free, and that of fewer ends while the lock spins.
-const BRIEF_BATCHES: RangeInclusive<usize> = limits::RUN_ENTRIES_MIN..=256;
 /// Small commits between two looks at the number of runs.
 const RUN_CHECK_PERIOD: u64 = 1024;
 
@@ -258,6 +255,7 @@ impl Pipeline {
         let packed = writes.frames().memory_bytes();
         let budget = &self.memory.budget;
         let _packed = (packed > 0).then(|| budget.charge(Account::Transactions, packed));
+        writes.populate_ahead();
         let mut checked = match validation {
             Some(validation) if validation.is_met_at(self.order.visible()) => None,
             _ => self.check(writes, validation, None)?,
@@ -338,7 +336,8 @@ impl Pipeline {
     ) -> Result<Attempt> {
         // Let go behind the lock, at every way out.
         let _released;
-        let mut state = match BRIEF_BATCHES.contains(&writes.op_count()) {
+        // The step of a commit of few operations ends while the lock spins.
+        let mut state = match writes.op_count() >= limits::RUN_ENTRIES_MIN {
             true => self.order.lock_giving_way(),
             false => self.order.lock(),
         };

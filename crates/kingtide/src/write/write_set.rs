@@ -6,6 +6,8 @@
 //! what they cover of the operations before them is left out when the memtable takes the operations, and is not found by
 //! own reads.
 
+mod ahead;
+
 use std::{cell::RefCell, cmp::Ordering, collections::HashMap, ops::Range, sync::Arc};
 
 use kingtide_base::{
