@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::scheduler::Background;
 use crate::{
     compaction::{
-        observe::wants_rest,
+        observe::{fills_level_one, wants_rest},
         run::{MergeOutcome, Wanted, merge_once},
     },
     engine::Engine,
@@ -42,16 +42,7 @@ impl Background {
 
     /// Tells whether merges were stopped, or level 1 of `family` has filled since now.
     pub(super) fn is_overtaken<'a>(&'a self, family: &'a Family) -> impl Fn() -> bool + 'a {
-        let level_one_max = level_one(family) + family.options().l1_file_count_trigger;
-        move || self.are_merges_stopped() || level_one(family) >= level_one_max
+        let is_filled = fills_level_one(family);
+        move || self.are_merges_stopped() || is_filled()
     }
-}
-
-/// Tables on level 1.
-fn level_one(family: &Family) -> usize {
-    let current = family.load();
-    current
-        .version
-        .level(1)
-        .map_or(0, |level| level.tables().len())
 }

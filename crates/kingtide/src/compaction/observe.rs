@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use kingtide_base::{KeyOrder, limits};
 use kingtide_format::TableMeta;
-use kingtide_policy::{MergePlan, PolicyOptions, TableShape, TreeShape, merge_at_rest, pick_merge};
+use kingtide_policy::{
+    MergePlan, PolicyOptions, TableShape, TreeShape, merge_at_rest, pick_merge, sorted_runs,
+};
 
 use super::age::Overdue;
 use crate::{
     engine::Engine,
     family::{Busy, Family},
-    version::Version,
+    version::{Level, Version},
 };
 
 /// The size at which merges close a table.
@@ -32,6 +34,26 @@ pub(crate) fn wants_rest(engine: &Engine, family: &Family) -> bool {
         && has_plan(engine, family, |shape, options, order| {
             merge_at_rest(shape, options, order, credit)
         })
+}
+
+/// The sorted runs on level 1: how many of its tables a point read may have to look into.
+pub(crate) fn level_one_runs(version: &Version, order: &KeyOrder) -> usize {
+    let tables = version.level(1).into_iter().flat_map(Level::tables);
+    let keys: Vec<(&[u8], &[u8])> = tables
+        .map(|table| (&table.smallest[..], &table.largest[..]))
+        .collect();
+    sorted_runs(&keys, order)
+}
+
+/// Tells whether flushes have filled level 1 of `family` since now, beside something that takes long.
+pub(crate) fn fills_level_one(family: &Family) -> impl Fn() -> bool + '_ {
+    let runs = |version: &Version| level_one_runs(version, &family.order);
+    let most = runs(&family.load().version) + family.options().l1_file_count_trigger;
+    move || {
+        let version = &family.load().version;
+        // Asked often, and there are at least as many tables as runs.
+        version.level_totals(1).tables >= most && runs(version) >= most
+    }
 }
 
 fn has_plan(
@@ -96,5 +118,52 @@ pub(crate) fn policy_options(family: &Family) -> PolicyOptions {
         tombstone_density_entries_min: options.tombstone_density_entries_min,
         table_bytes_target: TABLE_BYTES_TARGET,
         dividing_level_offset: options.dividing_level_offset,
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use kingtide_env::MemoryEnv;
+
+    use super::*;
+    use crate::{Db, FamilyOptions, Options, SyncMode};
+
+    /// Goal: level 1 fills by the tables that lie over each other, not by those beside each other, as flushes in parts make.
+    /// Method: flushes of keys apart from each other above a table of all keys, then of the same keys again.
+    #[test]
+    fn level_one_fills_by_sorted_runs() {
+        let options = Options {
+            env: Some(Arc::new(MemoryEnv::new(1))),
+            ..Options::default()
+        };
+        let db = Db::open("/db", options).expect("the database opens");
+        let options = FamilyOptions {
+            sync: SyncMode::None,
+            disk_free_bytes_min: 0,
+            l1_file_count_trigger: 2,
+            ..FamilyOptions::default()
+        };
+        let handle = db.create_family("f", options).expect("a new name");
+        db.cancel_background_work().expect("open");
+        let flush = |keys: std::ops::RangeInclusive<u8>| {
+            for key in keys {
+                db.put(&handle, &[key], b"v").expect("healthy");
+            }
+            db.flush(&handle).expect("healthy");
+        };
+        flush(0..=99);
+        let family = &handle.family;
+        let is_filled = fills_level_one(family);
+        for first in [0, 20, 40, 60] {
+            flush(first..=first + 9);
+        }
+        let version = Arc::clone(&family.load().version);
+        assert!(version.level_totals(1).tables >= 4);
+        assert!(!is_filled());
+        flush(20..=29);
+        flush(20..=29);
+        assert!(is_filled());
+        db.close().expect("closes");
     }
 }

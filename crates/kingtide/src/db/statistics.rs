@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use kingtide_collections::Account;
-use kingtide_policy::sorted_runs;
 
 use super::estimate;
 use crate::{
     background::Background,
+    compaction::observe::level_one_runs,
     engine::Engine,
     family::{CommitSizes, Family, SuperVersion},
     stats::{
@@ -163,7 +163,8 @@ pub(super) fn of_family(engine: &Engine, family: &Family) -> FamilyStats {
         .count();
     let hooks = family.hooks.counts();
     let values = vlog::of_family(engine, family);
-    let read_amplification = (runs_on_level_one(family, &current) + deeper).max(1) as f64;
+    let read_amplification =
+        (level_one_runs(&current.version, &family.order) + deeper).max(1) as f64;
     FamilyStats {
         name: family.name(),
         memtable_bytes,
@@ -198,18 +199,6 @@ pub(super) fn of_family(engine: &Engine, family: &Family) -> FamilyStats {
         commit_hook_failures: hooks.failures,
         commit_hook_last_failure: hooks.last_failure,
     }
-}
-
-/// The most tables of level 1 that hold one key.
-fn runs_on_level_one(family: &Family, current: &SuperVersion) -> usize {
-    let Some(level) = current.version.level(1) else {
-        return 0;
-    };
-    let tables = level.tables().iter();
-    let keys: Vec<(&[u8], &[u8])> = tables
-        .map(|table| (&table.smallest[..], &table.largest[..]))
-        .collect();
-    sorted_runs(&keys, &family.order)
 }
 
 /// Level 1 and all down to the last with tables. `now`: in Unix seconds.

@@ -10,7 +10,10 @@ use kingtide_policy::{ValueWork, pick_value_work, value_room};
 
 use super::survey::{bounds_of, listed_bytes, shape_of};
 use crate::{
-    compaction::run::{MergeOutcome::Merged, Wanted, merge_once},
+    compaction::{
+        observe::fills_level_one,
+        run::{MergeOutcome::Merged, Wanted, merge_once},
+    },
     engine::Engine,
     error::Result,
     family::Family,
@@ -131,23 +134,16 @@ pub(crate) fn collect(
             }
             Next::All if may_uncover => {
                 may_uncover = false;
-                let most = level_one(family) + family.options().l1_file_count_trigger;
                 // Given up when flushes fill level 1 beside it: readers would have to look at too many tables.
+                let is_filled = fills_level_one(family);
                 let look = LookThrough::begin(engine, family);
-                if merge(Wanted::All, &|| is_stopped() || level_one(family) >= most)? {
+                if merge(Wanted::All, &|| is_stopped() || is_filled())? {
                     look.end(engine, family);
                 }
             }
             Next::All | Next::None => return Ok(()),
         }
     }
-}
-
-/// Tables on level 1.
-fn level_one(family: &Family) -> usize {
-    let current = family.load();
-    let level = current.version.level(1);
-    level.map_or(0, |level| level.tables().len())
 }
 
 enum Next {
