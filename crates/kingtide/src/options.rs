@@ -89,8 +89,7 @@ pub struct Options {
     pub create_if_missing: bool,
     /// Open for reading only: nothing in the directory is written, not even the lock. Default: false.
     pub read_only: bool,
-    /// Threads that write memtables to tables; 0 means half the cores, 1 to 4. Those that merge help them when there is nothing
-    /// to merge. Default: 0.
+    /// Threads that write memtables to tables; 0 means half the cores, 1 to 4. Default: 0.
     pub flush_threads: usize,
     /// Threads that merge tables; 0 counts as 1. Default: 2.
     pub compaction_threads: usize,

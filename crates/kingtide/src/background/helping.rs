@@ -19,14 +19,14 @@ use crate::{
 };
 
 impl Crew for Background {
-    fn threads(&self) -> usize {
+    fn threads(&self, urgency: Urgency) -> usize {
         // Relaxed: set before there is anything to run.
-        self.mergers.load(Ordering::Relaxed) + self.flushers.load(Ordering::Relaxed)
-    }
-
-    fn idle_threads(&self) -> usize {
-        let queues = self.lock();
-        queues.idle_flushers + queues.idle_mergers
+        match urgency {
+            Urgency::Flush => self.flushers.load(Ordering::Relaxed),
+            Urgency::Shallow | Urgency::Deep => {
+                self.mergers.load(Ordering::Relaxed) + self.flushers.load(Ordering::Relaxed)
+            }
+        }
     }
 
     fn offer(&self, parts: &Arc<Parts>) {

@@ -31,7 +31,7 @@ use crate::{
     events::Event,
     family::Family,
     flush::flush_oldest,
-    output::parts::Parts,
+    output::{crew::Urgency, parts::Parts},
     write::{Attention, RUNS_KEPT},
 };
 
@@ -124,10 +124,13 @@ impl Queues {
         }
     }
 
-    /// A pass that a thread with nothing else to do may help with, the most urgent one first.
-    fn take_part(&self) -> Option<Arc<Parts>> {
-        let offered = self.offered.iter().filter(|parts| parts.has_work());
-        offered.min_by_key(|parts| parts.urgency()).map(Arc::clone)
+    /// A pass that a thread for `tasks` may help with: those that flush help with merges too, and give way to flushes.
+    fn take_part(&self, tasks: &[Task]) -> Option<Arc<Parts>> {
+        let is_flusher = tasks.contains(&Task::Flush);
+        let fits = |parts: &&Arc<Parts>| {
+            (parts.urgency() != Urgency::Flush || is_flusher) && parts.has_work()
+        };
+        self.offered.iter().find(fits).map(Arc::clone)
     }
 
     /// Takes out the next piece of work of this kind.
@@ -411,7 +414,7 @@ impl Background {
                     return Some(Work::Task(*task, family));
                 }
             }
-            if let Some(parts) = queues.take_part() {
+            if let Some(parts) = queues.take_part(tasks) {
                 return Some(Work::Part(parts));
             }
             *queues.idle(tasks) += 1;

@@ -129,8 +129,8 @@ mod tests {
     use super::*;
     use crate::{Db, FamilyOptions, Options, SyncMode};
 
-    /// Goal: level 1 fills by the tables that lie over each other, not by those beside each other, as flushes in parts make.
-    /// Method: flushes of keys apart from each other above a table of all keys, then of the same keys again.
+    /// Goal: level 1 fills by tables that lie over each other, not beside each other. Method: flushes of keys apart from each
+    /// other above a table of all keys, then of the same keys again.
     #[test]
     fn level_one_fills_by_sorted_runs() {
         let options = Options {

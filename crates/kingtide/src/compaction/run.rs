@@ -17,7 +17,7 @@ use crate::{
         Output,
         crew::Urgency,
         cuts::Cuts,
-        parts::{Pass, merge_parts_max, part_bytes_min, run},
+        parts::{Pass, part_bytes_min, parts_max, run},
     },
 };
 
@@ -115,7 +115,7 @@ fn write(
         urgency,
         table_bytes_max: claim.plan.output_table_bytes,
         table_ends: Cuts::at(claim.plan.cuts.clone()),
-        cuts: inputs.cuts(merge_parts_max(engine), part_bytes_min(urgency))?,
+        cuts: inputs.cuts(parts_max(engine, urgency), part_bytes_min())?,
         expected: inputs.expected(&filter),
         filter,
         sources: Box::new(move |filter| inputs.cursor(filter)),

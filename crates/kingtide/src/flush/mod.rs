@@ -39,7 +39,7 @@ use crate::{
         crew::Urgency,
         cuts::Cuts,
         discard_output,
-        parts::{Pass, flush_parts_max, part_bytes_min, run},
+        parts::{Pass, part_bytes_min, parts_max, run},
     },
     write::reopen_required,
 };
@@ -218,10 +218,9 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
         },
         &mut filter,
     )?;
-    let mut output = match write_parts(engine, family, &memory.table, (filter, cuts), &|| false) {
+    let mut output = match write_parts(engine, family, &memory.table, (filter, cuts)) {
         Err(_) if planted::is(Bug::FlushFailureForgotten) => Output::default(),
-        // Nothing cancels a flush, so there is always an answer.
-        output => output?.unwrap_or_default(),
+        output => output?,
     };
     let now = engine.unix_seconds();
     output.date_tombstones(memory.tombstones_since().unwrap_or(now));
@@ -246,16 +245,15 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
     Ok(true)
 }
 
-/// Writes a memtable to tables, in parts if it is large and threads are free. As [`run`].
-pub(crate) fn write_parts(
+/// Writes a memtable to tables, in parts if it is large.
+fn write_parts(
     engine: &Engine,
     family: &Arc<Family>,
     memtable: &Arc<Memtable>,
     (filter, table_ends): (VersionFilter, Cuts),
-    is_cancelled: &dyn Fn() -> bool,
-) -> Result<Option<Output>> {
-    let parts = memtable.bytes() as u64 / part_bytes_min(Urgency::Flush);
-    let parts = parts.min(flush_parts_max(engine) as u64) as usize;
+) -> Result<Output> {
+    let parts = (memtable.bytes() as u64 / part_bytes_min())
+        .min(parts_max(engine, Urgency::Flush) as u64) as usize;
     let cuts = match parts {
         0 | 1 => Vec::new(),
         _ => {
@@ -279,7 +277,8 @@ pub(crate) fn write_parts(
         sources: Box::new(move |_| Ok(Box::new(open(&order, &memtables, SeqNo::MAX)))),
         cuts,
     };
-    run(engine, pass, is_cancelled)
+    // Nothing cancels a flush, so there is always an answer.
+    Ok(run(engine, pass, &|| false)?.unwrap_or_default())
 }
 
 fn watch<'a>(engine: &'a Engine, family: &Family, memory: &Memory) -> Watch<'a> {

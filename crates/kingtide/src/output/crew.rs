@@ -23,11 +23,8 @@ pub(crate) enum Urgency {
 
 /// The threads of an open database, as a pass sees them.
 pub(crate) trait Crew: Send + Sync {
-    /// How many threads there are; at least 1.
-    fn threads(&self) -> usize;
-
-    /// How many of them have nothing to do just now.
-    fn idle_threads(&self) -> usize;
+    /// How many threads there are for work of this urgency; at least 1.
+    fn threads(&self, urgency: Urgency) -> usize;
 
     /// From now on idle threads may take parts of `parts`.
     fn offer(&self, parts: &Arc<Parts>);

@@ -41,14 +41,10 @@ const CHECKPOINTS_BETWEEN: u32 = 32;
 /// Parts for each thread: when one is done early, there is more to take.
 const PARTS_PER_THREAD: usize = 2;
 
-/// A pass of this urgency is not cut into smaller parts, in bytes of its sources: each part ends with a table of its own.
-/// Writers wait for flushes, and what is flushed is soon merged.
+/// A pass is not cut into smaller parts, in bytes of its sources: each part ends with a table of its own.
 #[cfg(not(test))]
-pub(crate) const fn part_bytes_min(urgency: Urgency) -> u64 {
-    match urgency {
-        Urgency::Flush => 12 << 20,
-        Urgency::Shallow | Urgency::Deep => 64 << 20,
-    }
+pub(crate) const fn part_bytes_min() -> u64 {
+    64 << 20
 }
 
 #[cfg(test)]
@@ -59,21 +55,16 @@ thread_local! {
 
 /// As each test wants it, for the passes that its own thread runs.
 #[cfg(test)]
-pub(crate) fn part_bytes_min(_: Urgency) -> u64 {
+pub(crate) fn part_bytes_min() -> u64 {
     PART_BYTES_MIN.get()
 }
 
-/// How many parts a merge may have: also while all threads are busy, so that those that are done sooner can help.
-pub(crate) fn merge_parts_max(engine: &Engine) -> usize {
-    match engine.crew.get().map(|crew| crew.threads()) {
+/// How many parts a pass of this urgency may have.
+pub(crate) fn parts_max(engine: &Engine, urgency: Urgency) -> usize {
+    match engine.crew.get().map(|crew| crew.threads(urgency)) {
         None | Some(0 | 1) => 1,
         Some(threads) => threads * PARTS_PER_THREAD,
     }
-}
-
-/// How many parts a flush may have: one for each thread that is free for it. What nobody takes would only make more tables.
-pub(crate) fn flush_parts_max(engine: &Engine) -> usize {
-    1 + engine.crew.get().map_or(0, |crew| crew.idle_threads())
 }
 
 /// Opens the sources of a pass, merged, without what the filter says may be passed over.

@@ -29,8 +29,6 @@ fn the_room_is_told_while_there_is_something_to_do() {
         write_buffer_bytes: 128 << 10,
         compression: Compression::None,
         disk_free_bytes_min: 0,
-        // However many tables a flush makes: nothing is merged but for the values.
-        l1_file_count_trigger: 1000,
         ..FamilyOptions::default()
     };
     let handle = db.create_family("f", settings).expect("a new name");

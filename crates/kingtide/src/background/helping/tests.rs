@@ -5,11 +5,7 @@ use std::{sync::Arc, thread};
 use kingtide_env::MemoryEnv;
 
 use super::*;
-use crate::{
-    ColumnFamily, Db, FamilyOptions, Options, SyncMode,
-    flush::{version_filter, write_parts},
-    output::cuts::Cuts,
-};
+use crate::{ColumnFamily, Db, FamilyOptions, Options, SyncMode};
 
 /// A database with one thread for flushes and one for merges.
 fn open() -> Db {
@@ -202,64 +198,4 @@ fn idle_threads_take_parts() {
     assert_eq!(entries, 5000);
     assert!(version.tables().count() > 1, "it was cut");
     assert!(background.lock().offered.is_empty());
-}
-
-/// Waits until so many threads have nothing to do. They stay so, as long as nobody asks for anything.
-fn wait_idle_threads(db: &Db, count: usize) {
-    wait_until(|| db.inside().1.idle_threads() == count);
-}
-
-/// Writes the active memtable of the family to tables, and removes them; answers how many there were.
-fn tables_of_a_flush(db: &Db, family: &ColumnFamily, is_cancelled: &dyn Fn() -> bool) -> usize {
-    let (engine, family) = (db.inside().0, &family.family);
-    let table = Arc::clone(&family.load().active.table);
-    let how = (version_filter(engine, &family.order, true), Cuts::default());
-    let output = write_parts(engine, family, &table, how, is_cancelled);
-    let output = output.expect("healthy").expect("nobody cancelled it");
-    let tables = output.tables.len();
-    engine.reject_output(output);
-    tables
-}
-
-/// Goal: a flush is cut for the threads that are free, those that merge too, and is one part while all are busy. Method: none,
-/// one and both of two threads wait for a lock.
-#[test]
-fn a_flush_is_cut_for_the_threads_that_are_free() {
-    let db = open();
-    let (f, stuck) = (family(&db, "f"), family(&db, "stuck"));
-    put(&db, &f, 5000);
-    wait_idle_threads(&db, 2);
-    assert_eq!(tables_of_a_flush(&db, &f, &|| false), 3);
-    let (flushing, busy) = (stuck.family.flushing.lock(), stuck.family.busy.lock());
-    db.inside().1.schedule(Task::Merge, &stuck.family);
-    wait_idle_threads(&db, 1);
-    assert_eq!(tables_of_a_flush(&db, &f, &|| false), 2);
-    put(&db, &stuck, 1);
-    seal(&db, &stuck);
-    wait_idle_threads(&db, 0);
-    assert_eq!(tables_of_a_flush(&db, &f, &|| false), 1);
-    drop((flushing, busy));
-    db.wait_idle().expect("healthy");
-}
-
-/// Goal: threads that merge help with a flush. Method: the only flush thread waits for a lock; whoever runs the flush goes on
-/// only when nobody has to take a part any more.
-#[test]
-fn threads_that_merge_help_with_a_flush() {
-    let db = open();
-    let (f, stuck) = (family(&db, "f"), family(&db, "stuck"));
-    put(&db, &f, 5000);
-    let flushing = stuck.family.flushing.lock();
-    put(&db, &stuck, 1);
-    seal(&db, &stuck);
-    wait_idle_threads(&db, 1);
-    // Only whoever offered it asks this.
-    let is_cancelled = || {
-        let is_taken = |parts: &Arc<Parts>| !parts.has_work();
-        wait_until(|| db.inside().1.lock().offered.iter().all(is_taken));
-        false
-    };
-    assert_eq!(tables_of_a_flush(&db, &f, &is_cancelled), 2);
-    drop(flushing);
-    db.wait_idle().expect("healthy");
 }
