@@ -13,6 +13,7 @@ use crate::{
     pages::PageSize,
 };
 
+#[cfg(not(loom))]
 const KINDS: [EntryKind; 3] = [EntryKind::Put, EntryKind::Delete, EntryKind::SingleDelete];
 
 #[cfg(not(loom))]
@@ -20,6 +21,18 @@ fn bytes(random: &mut Random, end: usize) -> Vec<u8> {
     (0..random.below(end))
         .map(|_| random.number() as u8)
         .collect()
+}
+
+/// A put of the commit `sequence`, without an older version.
+fn put<'a>(sequence: u64, key: &'a [u8], value: &'a [u8]) -> NewEntry<'a> {
+    NewEntry {
+        sequence: SeqNo(sequence),
+        previous: EntryOffset::NONE,
+        kind: EntryKind::Put,
+        expires_at: 0,
+        key,
+        value,
+    }
 }
 
 /// Goal: every entry reads back as it was written, for ever. Method: random entries, all compared after each append of a
@@ -131,14 +144,7 @@ fn what_the_layout_cannot_express_is_refused() {
     let pool = ArenaPool::new(0);
     let (_, mut writer) = Arena::new(&pool, 64 << 20);
     let key = vec![0; 1 << 24];
-    let entry = NewEntry {
-        sequence: SeqNo(1),
-        previous: EntryOffset::NONE,
-        kind: EntryKind::Put,
-        expires_at: 0,
-        key: &key,
-        value: &[],
-    };
+    let entry = put(1, &key, &[]);
     assert_eq!(writer.append(&entry), None);
     let shorter = NewEntry {
         key: &key[1..],
@@ -165,18 +171,7 @@ fn the_pool_keeps_memory_of_each_size_up_to_its_limit() {
     assert_eq!(again.published_bytes(), 0);
     assert!(again.entry(EntryOffset(1)).is_none());
     assert_eq!(writer.free_bytes(), 992);
-    assert!(
-        writer
-            .append(&NewEntry {
-                sequence: SeqNo(1),
-                previous: EntryOffset::NONE,
-                kind: EntryKind::Put,
-                expires_at: 0,
-                key: &[1; 992 - 24],
-                value: &[],
-            })
-            .is_some()
-    );
+    assert!(writer.append(&put(1, &[1; 992 - 24], &[])).is_some());
     assert_eq!(writer.free_bytes(), 0);
     let others = [make(992), make(992), make(500)];
     drop((again, writer));
@@ -203,14 +198,8 @@ fn huge_pages_count_as_a_whole() {
     let value = vec![1; MIB - 64];
     let mut touched = vec![arena.touched_bytes()];
     for number in 1..=9_u64 {
-        let entry = NewEntry {
-            sequence: SeqNo(number),
-            previous: EntryOffset::NONE,
-            kind: EntryKind::Put,
-            expires_at: 0,
-            key: &number.to_be_bytes(),
-            value: &value,
-        };
+        let key = number.to_be_bytes();
+        let entry = put(number, &key, &value);
         assert!(writer.append(&entry).is_some());
         touched.push(arena.touched_bytes());
     }
@@ -247,14 +236,8 @@ fn pages_that_are_brought_in_ahead_count() {
                 for _ in 0..3 {
                     scope.spawn(|| arena.populate_ahead(200_000));
                 }
-                let entry = NewEntry {
-                    sequence: SeqNo(number),
-                    previous: EntryOffset::NONE,
-                    kind: EntryKind::Put,
-                    expires_at: 0,
-                    key: &number.to_be_bytes(),
-                    value: &value,
-                };
+                let key = number.to_be_bytes();
+                let entry = put(number, &key, &value);
                 let offset = writer.append(&entry).expect("there is room");
                 assert_eq!(arena.entry(offset).expect("whole").value, value);
             });
@@ -299,14 +282,11 @@ fn a_reader_sees_only_whole_entries() {
     for count in 0..ENTRIES {
         let value = [count as u8; 90];
         writer
-            .append(&NewEntry {
-                sequence: SeqNo(count),
-                previous: EntryOffset::NONE,
-                kind: EntryKind::Put,
-                expires_at: 0,
-                key: &count.to_be_bytes(),
-                value: &value[..(count % 90) as usize],
-            })
+            .append(&put(
+                count,
+                &count.to_be_bytes(),
+                &value[..(count % 90) as usize],
+            ))
             .expect("1 MiB holds them");
     }
     checker.join().expect("the reader found nothing wrong");
@@ -334,14 +314,7 @@ mod loom_models {
                 assert!(count <= 2);
             });
             for sequence in 1..=2 {
-                writer.append(&NewEntry {
-                    sequence: SeqNo(sequence),
-                    previous: EntryOffset::NONE,
-                    kind: KINDS[0],
-                    expires_at: 0,
-                    key: b"key",
-                    value: b"value",
-                });
+                writer.append(&put(sequence, b"key", b"value"));
             }
             reader.join().expect("no reader fails");
         });
