@@ -279,6 +279,12 @@ pub trait File: Any + Send + Sync + fmt::Debug {
     /// were still pending.
     fn sync(&self) -> io::Result<()>;
 
+    /// Asks that what was written to `offset .. offset + bytes` be on its way to the device from now on, so that a later
+    /// [`File::sync`] has less to wait for. A hint: it makes nothing durable, and what goes wrong is for that sync to say.
+    fn begin_sync(&self, offset: u64, bytes: u64) {
+        let _ = (offset, bytes);
+    }
+
     /// Reads exactly `target.len()` bytes at `offset`.
     ///
     /// # Errors

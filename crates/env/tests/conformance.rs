@@ -650,12 +650,17 @@ fn readers_and_writers_share_a_handle(world: &World) {
     });
 }
 
+/// A sync may be begun ahead, of whatever range, and says so in nothing but its time.
 fn sync_is_accepted(world: &World) {
     let file = world.create("file");
     file.sync().unwrap();
     file.write_at(b"x", 0).unwrap();
+    for (offset, bytes) in [(0, 1), (0, 0), (7, 1 << 20), (u64::MAX, u64::MAX)] {
+        file.begin_sync(offset, bytes);
+    }
     file.sync().unwrap();
     world.top.sync().unwrap();
+    assert_eq!(content_of(file.as_ref()), b"x");
 }
 
 fn space_is_reported(world: &World) {

@@ -23,7 +23,7 @@ use kingtide_format::{CodecId, OldestTombstone, TableMeta, ValueFileUse};
 
 use crate::block_dictionary::BlockPacker;
 use crate::names::{damaged, klog_path};
-use crate::output::Output;
+use crate::output::{Output, Unsynced};
 use kingtide_collections::{FilterBuilder, MemoryBudget};
 
 /// The smallest and the largest target for the raw bytes of a block.
@@ -191,7 +191,18 @@ impl TableBuilder {
     ///
     /// # Errors
     /// When writing or syncing fails; the file is then unusable.
-    pub fn finish(mut self) -> StorageResult<TableMeta> {
+    pub fn finish(self) -> StorageResult<TableMeta> {
+        let (meta, file) = self.finish_unsynced()?;
+        file.sync()?;
+        Ok(meta)
+    }
+
+    /// As [`TableBuilder::finish`]; leaves syncing the file to the caller, who can have several on their way to the device at the
+    /// same time.
+    ///
+    /// # Errors
+    /// When writing fails; the file is then unusable.
+    pub fn finish_unsynced(mut self) -> StorageResult<(TableMeta, Unsynced)> {
         self.meta.largest = self.block.last_key().to_vec();
         widen_by_ranges(&mut self.meta, &self.ranges, &self.settings.order);
         self.cut_block(None)?;
@@ -242,8 +253,9 @@ impl TableBuilder {
         let (bytes, sum) = footer.encode(self.meta.file, self.output.position());
         self.output.buffer().extend_from_slice(&bytes);
         self.meta.footer_checksum = sum;
-        self.meta.file_bytes = self.output.sync()?;
-        Ok(self.meta)
+        let (bytes, file) = self.output.end()?;
+        self.meta.file_bytes = bytes;
+        Ok((self.meta, file))
     }
 
     fn section(

@@ -47,6 +47,7 @@ pub use handles::has_no_more_files;
 pub use kingtide_format::block::DataBlock as Block;
 pub use level::{LevelCursor, LevelTables};
 pub use names::{klog_name, parse_klog_name, parse_vlog_name, vlog_name};
+pub use output::Unsynced;
 pub use scan::{ScanDamage, ScannedEntries, ScannedEntry, ScannedTable, ScannedValue, scan_value};
 pub use sections::read_table_meta;
 pub use table::{CachedForm, Table, cached_bytes_max};

@@ -13,6 +13,8 @@ use kingtide_env::File;
 const BUFFER_BYTES: usize = 256 << 10;
 /// What is written at once of what does not go through the buffer, in bytes.
 const WRITE_BYTES_MAX: usize = 8 << 20;
+/// So many bytes are collected by the system before it is asked to begin writing them to the device.
+const BEGIN_BYTES: u64 = 1 << 20;
 /// The budget is told of changes in steps of so many bytes.
 const CHARGE_STEP_BYTES: usize = 32 << 10;
 
@@ -22,6 +24,8 @@ pub struct Output {
     file: Arc<dyn File>,
     name: String,
     written: u64,
+    /// What is on its way to the device.
+    begun: u64,
     buffer: Vec<u8>,
     charge: Option<Charge>,
 }
@@ -33,6 +37,7 @@ impl Output {
             file,
             name,
             written: 0,
+            begun: 0,
             buffer: Vec::new(),
             charge: None,
         }
@@ -82,7 +87,17 @@ impl Output {
         self.buffer.clear();
         // One huge value must not keep its size in memory for the rest of the file.
         self.buffer.shrink_to(2 * BUFFER_BYTES);
+        self.begin_sync(BEGIN_BYTES);
         Ok(())
+    }
+
+    /// Has the system begin to write to the device what it has, if that is at least `bytes_min`.
+    fn begin_sync(&mut self, bytes_min: u64) {
+        let bytes = self.written - self.begun;
+        if bytes >= bytes_min {
+            self.file.begin_sync(self.begun, bytes);
+            self.begun = self.written;
+        }
     }
 
     /// Writes the buffer out, and `bytes` behind it without a copy.
@@ -93,6 +108,7 @@ impl Output {
                 .write_at(part, self.written)
                 .map_err(|error| StorageError::io(&self.name, "write", error))?;
             self.written += part.len() as u64;
+            self.begin_sync(BEGIN_BYTES);
         }
         Ok(())
     }
@@ -107,14 +123,42 @@ impl Output {
 
     /// Writes the buffer out and makes the file durable; its length in bytes.
     pub fn sync(&mut self) -> StorageResult<u64> {
-        if planted::is(Bug::TableNotSynced) {
-            self.flush()?;
-            return Ok(self.written);
-        }
         self.flush()?;
-        self.file
-            .sync()
-            .map_err(|error| StorageError::io(&self.name, "sync", error))?;
+        sync(&*self.file, &self.name)?;
         Ok(self.written)
     }
+
+    /// Writes the buffer out; answers the length of the file in bytes, and the file, which is to be synced.
+    pub fn end(mut self) -> StorageResult<(u64, Unsynced)> {
+        self.flush()?;
+        self.begin_sync(1);
+        let Self { file, name, .. } = self;
+        Ok((self.written, Unsynced { file, name }))
+    }
+}
+
+/// A file that is written as a whole, on its way to the device, and not durable yet.
+#[derive(Debug)]
+#[must_use = "a file must be durable before anything relies on it"]
+pub struct Unsynced {
+    file: Arc<dyn File>,
+    name: String,
+}
+
+impl Unsynced {
+    /// Makes the file durable. The caller syncs the directory.
+    ///
+    /// # Errors
+    /// When syncing fails; the file is then unusable.
+    pub fn sync(self) -> StorageResult<()> {
+        sync(&*self.file, &self.name)
+    }
+}
+
+fn sync(file: &dyn File, name: &str) -> StorageResult<()> {
+    if planted::is(Bug::TableNotSynced) {
+        return Ok(());
+    }
+    file.sync()
+        .map_err(|error| StorageError::io(name, "sync", error))
 }

@@ -89,4 +89,8 @@ impl File for FaultyFile {
         }
         self.inner.sync()
     }
+
+    fn begin_sync(&self, offset: u64, bytes: u64) {
+        self.inner.begin_sync(offset, bytes);
+    }
 }

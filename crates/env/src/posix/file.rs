@@ -12,7 +12,10 @@ use std::{
     os::{fd::AsFd, unix::fs::FileExt},
 };
 
-use super::window::{self, Window};
+use super::{
+    system,
+    window::{self, Window},
+};
 use crate::{
     File, WINDOWS_KEPT,
     border::{end_of, read_only},
@@ -171,5 +174,9 @@ impl File for PosixFile {
 
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+
+    fn begin_sync(&self, offset: u64, bytes: u64) {
+        system::begin_sync(self.file.as_fd(), offset, bytes);
     }
 }

@@ -230,6 +230,22 @@ pub(super) fn release_free_memory() {
 #[cfg(not(target_env = "gnu"))]
 pub(super) fn release_free_memory() {}
 
+/// Has the system write the range to the device; does not wait.
+#[cfg(target_os = "linux")]
+pub(super) fn begin_sync(file: BorrowedFd<'_>, offset: u64, bytes: u64) {
+    let (Ok(offset), Ok(bytes)) = (offset.try_into(), bytes.try_into()) else {
+        return;
+    };
+    // SAFETY: `file` is open for the duration of the call, and no argument is a pointer.
+    unsafe {
+        libc::sync_file_range(file.as_raw_fd(), offset, bytes, libc::SYNC_FILE_RANGE_WRITE);
+    }
+}
+
+/// Elsewhere nothing is begun ahead.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn begin_sync(_file: BorrowedFd<'_>, _offset: u64, _bytes: u64) {}
+
 /// Bytes that an ordinary user can still write on the file system of `handle`.
 pub(super) fn available_bytes(handle: BorrowedFd<'_>) -> io::Result<u64> {
     let mut status = MaybeUninit::<libc::statvfs>::uninit();

@@ -9,6 +9,7 @@
 //! One flush per family runs at a time, oldest first, so that what is in tables is always a prefix of the family's
 //! commits. After a failure of the log nothing is flushed any more.
 
+mod ascent;
 mod bounded;
 
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use kingtide_base::{
 use kingtide_collections::{Memtable, MergeCursor, PassCursor};
 use kingtide_format::TableMeta;
 
-use self::bounded::Bounded;
+use self::{ascent::Stragglers, bounded::Bounded};
 use crate::{
     compaction::{
         below::{Below, exists_below},
@@ -41,6 +42,7 @@ use crate::{
         discard_output,
         parts::{Pass, part_bytes_min, parts_max, run},
     },
+    version::Version,
     write::reopen_required,
 };
 
@@ -207,7 +209,8 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
     let mut filter = version_filter(engine, &family.order, is_bottom)
         .with_lookup(exists_below(&engine.files, family, Arc::clone(&version), 0))
         .with_below(Below::levels(&version, 0, &family.order));
-    let cuts = Cuts::around(&version, &family.order);
+    let parts = parts_of(engine, &memory.table);
+    let cuts = cuts(family, (&memory.table, parts), &version)?;
     tell_ranges(
         MemoryPass {
             family,
@@ -218,7 +221,7 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
         },
         &mut filter,
     )?;
-    let mut output = match write_parts(engine, family, &memory.table, (filter, cuts)) {
+    let mut output = match write_parts(engine, family, (&memory.table, parts), (filter, cuts)) {
         Err(_) if planted::is(Bug::FlushFailureForgotten) => Output::default(),
         output => output?,
     };
@@ -245,17 +248,35 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
     Ok(true)
 }
 
-/// Writes a memtable to tables, in parts if it is large.
+/// How many parts `memtable` is written in: several if it is large.
+fn parts_of(engine: &Engine, memtable: &Memtable) -> usize {
+    let parts = memtable.bytes() as u64 / part_bytes_min();
+    parts.clamp(1, parts_max(engine, Urgency::Flush) as u64) as usize
+}
+
+/// Where the tables of `memtable`, which is written in so many parts, end.
+fn cuts(
+    family: &Arc<Family>,
+    (memtable, parts): (&Arc<Memtable>, usize),
+    version: &Version,
+) -> Result<Cuts> {
+    let (oldest, newest) = (memtable.smallest_sequence(), memtable.largest_sequence());
+    let cuts = Cuts::around(version, &family.order, newest.0.saturating_sub(oldest.0));
+    Ok(match ascent::ends(&family.order, memtable, version)? {
+        Some(ends) => cuts.and(ends, Arc::new(Stragglers::of(family, memtable, parts))),
+        None => cuts,
+    })
+}
+
+/// Writes a memtable to tables.
 fn write_parts(
     engine: &Engine,
     family: &Arc<Family>,
-    memtable: &Arc<Memtable>,
+    (memtable, parts): (&Arc<Memtable>, usize),
     (filter, table_ends): (VersionFilter, Cuts),
 ) -> Result<Output> {
-    let parts = (memtable.bytes() as u64 / part_bytes_min())
-        .min(parts_max(engine, Urgency::Flush) as u64) as usize;
     let cuts = match parts {
-        0 | 1 => Vec::new(),
+        1 => Vec::new(),
         _ => {
             let samples = memtable.samples(parts * SAMPLES_PER_PART).into_iter();
             let samples = samples.map(|(key, entries)| Sample {

@@ -1,12 +1,14 @@
 //! Where the tables of a pass end, other than for their size.
 //!
-//! 1. *At given keys*: those of a merge plan, so that tables of neighbouring levels end together.
+//! 1. *At given keys*: those of a merge plan, so that tables of neighbouring levels end together; those of an ascending load,
+//!    from a flush (`flush/ascent`).
 //! 2. *Where the keys pass over a whole table that is there.* The parts before and behind it then do not overlap it, and
 //!    may go below it.
 //! 3. *Where an ascending load ends*: several writers, each of which commits ascending keys of its own range, make a
-//!    memtable whose commits ascend with the keys, and fall back at the end of each range. The next flush goes on behind
-//!    each end. Tables that end there never overlap, so none of them is ever merged; a table over several ranges would
-//!    overlap all that is written later. This looks at sequence numbers alone, and so holds for every order of keys.
+//!    memtable whose commits ascend with the keys, and fall back at the end of each range, by nearly all of its commits. The
+//!    next flush goes on behind each end. Tables that end there never overlap, so none of them is ever merged; a table over
+//!    several ranges would overlap all that is written later. This looks at sequence numbers alone, and so holds for every
+//!    order of keys.
 //!
 //! 2 leaves no table behind that is smaller than [`JUMP_BYTES_MIN`], because what is cut may still overlap others; 3 none
 //! smaller than [`RUN_BYTES_MIN`]: commits of random keys never ascend for so long. They are for flushes. Not decided here:
@@ -23,15 +25,29 @@ use crate::version::Version;
 const JUMP_BYTES_MIN: u64 = 256 << 10;
 /// An ascent of commits counts from so many bytes on.
 const RUN_BYTES_MIN: u64 = 64 << 10;
+/// It ends with a fall by one part in so many of all commits: threads that share one ascending load fall back by less, again and
+/// again, where nothing will come between.
+const FALL_DIVISOR: u64 = 2;
+
+/// Tells, when so many keys of a pass are behind, before which keys tables end from there on, in the place of those given before.
+pub(crate) trait Late: Send + Sync {
+    /// How many keys that is.
+    fn after(&self) -> usize;
+
+    /// The keys, ascending.
+    fn ends(&self) -> Vec<Vec<u8>>;
+}
 
 /// Where tables end.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Cuts {
     /// Ascending.
     keys: Arc<[Vec<u8>]>,
     /// The smallest and the largest key of the tables that are there, by the smallest.
     islands: Arc<[(Vec<u8>, Vec<u8>)]>,
-    follows_commits: bool,
+    /// The least fall of sequence numbers between two keys that ends an ascent of commits, if such ends count.
+    fall_min: Option<u64>,
+    late: Option<Arc<dyn Late>>,
 }
 
 impl Cuts {
@@ -43,15 +59,25 @@ impl Cuts {
         }
     }
 
-    /// For a flush beside the tables of `version`.
-    pub(crate) fn around(version: &Version, order: &KeyOrder) -> Self {
+    /// For a flush beside the tables of `version`, of commits with so many numbers.
+    pub(crate) fn around(version: &Version, order: &KeyOrder, commits: u64) -> Self {
         let keys = |table: &TableMeta| (table.smallest.clone(), table.largest.clone());
         let mut islands: Vec<_> = version.tables().map(|(_, table)| keys(table)).collect();
         islands.sort_by(|left, right| order.compare(&left.0, &right.0));
         Self {
             keys: Arc::default(),
             islands: islands.into(),
-            follows_commits: true,
+            fall_min: Some(commits / FALL_DIVISOR),
+            late: None,
+        }
+    }
+
+    /// The same, and tables end before each of `keys`, which ascend, and where `late` says.
+    pub(crate) fn and(self, keys: Vec<Vec<u8>>, late: Arc<dyn Late>) -> Self {
+        Self {
+            keys: keys.into(),
+            late: Some(late),
+            ..self
         }
     }
 }
@@ -69,9 +95,11 @@ fn compare(order: &KeyOrder, left: &[u8], right: &[u8]) -> Ordering {
 }
 
 /// Walks along the keys of a pass and tells where tables end.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Cutter {
     cuts: Cuts,
+    /// Keys that are behind.
+    keys: usize,
     next_key: usize,
     next_island: usize,
     /// The newest commit of the key before.
@@ -104,7 +132,10 @@ impl Cutter {
         sequence: SeqNo,
         bytes: u64,
     ) -> Option<&'a [u8]> {
-        let is_back = self.cuts.follows_commits && sequence < self.last_sequence;
+        self.keys += 1;
+        self.ask_late(order, last);
+        let fall = self.last_sequence.0.checked_sub(sequence.0);
+        let is_back = matches!((fall, self.cuts.fall_min), (Some(fall), Some(min)) if fall > min);
         self.last_sequence = sequence;
         let run_bytes = bytes.saturating_sub(self.run_start);
         if is_back {
@@ -116,6 +147,18 @@ impl Cutter {
         }
         let is_end = (is_back && run_bytes >= RUN_BYTES_MIN) || (jumps && bytes >= JUMP_BYTES_MIN);
         is_end.then_some(next)
+    }
+
+    /// Takes the late ends behind `last` in the place of the other given keys, when it is time.
+    fn ask_late(&mut self, order: &KeyOrder, last: &[u8]) {
+        if let Some(late) = &self.cuts.late
+            && late.after() <= self.keys
+        {
+            let ends = late.ends();
+            self.next_key = ends.partition_point(|end| order.compare(end, last).is_le());
+            self.cuts.keys = ends.into();
+            self.cuts.late = None;
+        }
     }
 
     /// Goes on behind the given keys up to `next`; answers the index of the last one passed.

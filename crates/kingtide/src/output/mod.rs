@@ -13,7 +13,9 @@
 //! 3. A table is closed when it has reached its size, and at [cuts], never between two versions of one key.
 //! 4. Range deletes that are kept are cut where the tables end, and go into the tables' properties. When there is nothing
 //!    else, they make a table of their own.
-//! 5. The files, then the directories, are synced. Only then may a manifest edit name them.
+//! 5. The files, then the directories, are synced. Only then may a manifest edit name them. The system is told to begin with each
+//!    megabyte that is written, and tables are synced some after they are closed: so a pass of small tables waits for the device
+//!    once, not once for each.
 //!
 //! When anything fails, the files made so far are removed: nobody has been told of them.
 
@@ -24,7 +26,10 @@ pub(crate) mod parts;
 mod push;
 pub(crate) mod rate;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 use kingtide_base::{
     Cursor, EntryHead, EntryKind, EntryRef, FileId, Fragments, SeqNo, StorageResult, ValuePointer,
@@ -32,7 +37,7 @@ use kingtide_base::{
     planted::{self, Bug},
 };
 use kingtide_format::{CodecId, TableMeta, ValueFileMeta};
-use kingtide_table::{TableBuilder, TableSettings, ValueLogBuilder, ValueReadAhead};
+use kingtide_table::{TableBuilder, TableSettings, Unsynced, ValueLogBuilder, ValueReadAhead};
 
 use self::cuts::{Cuts, Cutter};
 use crate::{
@@ -49,6 +54,8 @@ use crate::{
 const BLOCK_BYTES: usize = 4096;
 /// A value file is closed when it has reached this size.
 const VALUE_FILE_BYTES_MAX: u64 = 256 << 20;
+/// So many tables at most are on their way to the device while the next one is written.
+const UNSYNCED_MAX: usize = 16;
 /// Entries between two checkpoints.
 const ENTRIES_PER_CHECK: u64 = 128;
 /// Bytes of keys and values between two checkpoints, if that is less.
@@ -117,6 +124,8 @@ pub(crate) struct TableWriter<'a> {
     /// The range deletes to be written, less those of closed tables.
     ranges: Fragments,
     created: Vec<NewFile>,
+    /// Closed tables that are not durable yet.
+    unsynced: VecDeque<Unsynced>,
     output: Output,
     part: Option<KeyRange>,
     pace: Option<&'a dyn Pace>,
@@ -143,6 +152,7 @@ impl<'a> TableWriter<'a> {
             key: Vec::new(),
             ranges: Fragments::default(),
             created: Vec::new(),
+            unsynced: VecDeque::new(),
             output: Output::default(),
             part: None,
             pace: None,
@@ -232,8 +242,7 @@ impl<'a> TableWriter<'a> {
         if self.table.is_none() && !self.ranges.is_empty() {
             self.open_table()?;
         }
-        self.close_table(None)?;
-        self.close_values()?;
+        self.close_files()?;
         if !self.checkpoint(is_cancelled) {
             return Ok(false);
         }
@@ -412,6 +421,13 @@ impl<'a> TableWriter<'a> {
         Ok(())
     }
 
+    /// Closes what is open, and makes all files durable.
+    fn close_files(&mut self) -> StorageResult<()> {
+        self.close_table(None)?;
+        self.close_values()?;
+        self.sync_all_but(0)
+    }
+
     /// Closes the table, whose range deletes go up to `next`, the first key of the next table.
     fn close_table(&mut self, next: Option<&[u8]>) -> StorageResult<()> {
         if let Some(mut table) = self.table.take() {
@@ -425,7 +441,20 @@ impl<'a> TableWriter<'a> {
                 Some(next) => ranges.cut(order, None, next),
                 None => ranges,
             });
-            self.output.tables.push(table.finish()?);
+            let (meta, file) = table.finish_unsynced()?;
+            self.output.tables.push(meta);
+            self.unsynced.push_back(file);
+            self.sync_all_but(UNSYNCED_MAX)?;
+        }
+        Ok(())
+    }
+
+    /// Syncs tables that are closed, the oldest first, until at most `count` are left.
+    fn sync_all_but(&mut self, count: usize) -> StorageResult<()> {
+        while self.unsynced.len() > count
+            && let Some(file) = self.unsynced.pop_front()
+        {
+            file.sync()?;
         }
         Ok(())
     }

@@ -35,8 +35,7 @@ impl TableWriter<'_> {
     }
 
     fn close_all(&mut self) -> StorageResult<()> {
-        self.close_table(None)?;
-        self.close_values()?;
+        self.close_files()?;
         if !self.output.tables.is_empty() {
             self.files
                 .sync_directories(!self.output.value_files.is_empty())?;

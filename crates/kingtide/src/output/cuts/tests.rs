@@ -29,11 +29,12 @@ fn walk(cuts: Cuts, entries: &[(&str, u64)], step: u64) -> Vec<String> {
     found
 }
 
-fn islands(tables: Vec<(Vec<u8>, Vec<u8>)>, follows_commits: bool) -> Cuts {
+/// `fall_min` is the least fall that ends an ascent, if ascents count.
+fn islands(tables: Vec<(Vec<u8>, Vec<u8>)>, fall_min: Option<u64>) -> Cuts {
     Cuts {
-        keys: Arc::default(),
         islands: tables.into(),
-        follows_commits,
+        fall_min,
+        ..Cuts::default()
     }
 }
 
@@ -50,7 +51,7 @@ fn tables_end_at_given_keys_however_small_they_are() {
 #[test]
 fn tables_end_where_keys_pass_over_a_table() {
     let entries = [("a", 1), ("b", 1), ("g", 1), ("h", 1)];
-    let around = |smallest, largest| islands(vec![island(smallest, largest)], false);
+    let around = |smallest, largest| islands(vec![island(smallest, largest)], None);
     assert_eq!(walk(around("c", "d"), &entries, STEP), ["g"]);
     // It shares a key, or begins or ends beyond one.
     for (smallest, largest) in [("b", "d"), ("c", "g"), ("a", "d"), ("i", "k"), ("A", "B")] {
@@ -62,7 +63,7 @@ fn tables_end_where_keys_pass_over_a_table() {
 
 #[test]
 fn tables_end_where_ascending_commits_fall_back() {
-    let cuts = || islands(Vec::new(), true);
+    let cuts = || islands(Vec::new(), Some(2));
     // Two writers, each with ascending commits.
     let two = [
         ("a1", 1),
@@ -73,6 +74,8 @@ fn tables_end_where_ascending_commits_fall_back() {
         ("b3", 6),
     ];
     assert_eq!(walk(cuts(), &two, STEP), ["b1"]);
+    // They fall back by less: they share one range.
+    assert!(walk(islands(Vec::new(), Some(3)), &two, STEP).is_empty());
     // Ascents that are short of the least size make no cuts, though the table is large.
     assert!(walk(cuts(), &two, STEP / 20).is_empty());
     let random: Vec<(String, u64)> = (0..400)
@@ -80,5 +83,30 @@ fn tables_end_where_ascending_commits_fall_back() {
         .collect();
     let random: Vec<(&str, u64)> = random.iter().map(|(key, at)| (&**key, *at)).collect();
     assert!(walk(cuts(), &random, STEP / 50).is_empty());
-    assert!(walk(islands(Vec::new(), false), &two, STEP).is_empty());
+    assert!(walk(islands(Vec::new(), None), &two, STEP).is_empty());
+}
+
+/// Goal: late ends count from when they are told, whatever ends were known before. Method: the same walk with ends that are told
+/// after each number of keys.
+#[test]
+fn late_ends_count_from_when_they_are_told() {
+    struct Told(usize);
+    impl Late for Told {
+        fn after(&self) -> usize {
+            self.0
+        }
+
+        fn ends(&self) -> Vec<Vec<u8>> {
+            ["b", "d", "f"].map(|key| key.as_bytes().to_vec()).into()
+        }
+    }
+    let entries = [("a", 1), ("b", 1), ("c", 1), ("d", 1), ("e", 1), ("f", 1)];
+    let found = |after| {
+        let cuts = Cuts::default().and(vec![b"c".to_vec()], Arc::new(Told(after)));
+        walk(cuts, &entries, 1)
+    };
+    assert_eq!(found(1), ["b", "d", "f"]);
+    assert_eq!(found(3), ["c", "d", "f"]);
+    assert_eq!(found(4), ["c", "f"]);
+    assert_eq!(found(9), ["c"]);
 }
