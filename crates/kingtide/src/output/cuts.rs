@@ -98,8 +98,8 @@ fn compare(order: &KeyOrder, left: &[u8], right: &[u8]) -> Ordering {
 #[derive(Default)]
 pub(super) struct Cutter {
     cuts: Cuts,
-    /// Keys that are behind.
-    keys: usize,
+    /// Keys until the late ends are told.
+    keys_left: usize,
     next_key: usize,
     next_island: usize,
     /// The newest commit of the key before.
@@ -111,6 +111,7 @@ pub(super) struct Cutter {
 impl Cutter {
     pub(super) fn new(cuts: Cuts) -> Self {
         Self {
+            keys_left: cuts.late.as_ref().map_or(usize::MAX, |late| late.after()),
             cuts,
             ..Self::default()
         }
@@ -132,8 +133,10 @@ impl Cutter {
         sequence: SeqNo,
         bytes: u64,
     ) -> Option<&'a [u8]> {
-        self.keys += 1;
-        self.ask_late(order, last);
+        self.keys_left = self.keys_left.saturating_sub(1);
+        if self.keys_left == 0 {
+            self.ask_late(order, last);
+        }
         let fall = self.last_sequence.0.checked_sub(sequence.0);
         let is_back = matches!((fall, self.cuts.fall_min), (Some(fall), Some(min)) if fall > min);
         self.last_sequence = sequence;
@@ -149,15 +152,14 @@ impl Cutter {
         is_end.then_some(next)
     }
 
-    /// Takes the late ends behind `last` in the place of the other given keys, when it is time.
+    /// Takes the late ends behind `last` in the place of the other given keys, if it has not yet.
+    #[cold]
     fn ask_late(&mut self, order: &KeyOrder, last: &[u8]) {
-        if let Some(late) = &self.cuts.late
-            && late.after() <= self.keys
-        {
+        self.keys_left = usize::MAX;
+        if let Some(late) = self.cuts.late.take() {
             let ends = late.ends();
             self.next_key = ends.partition_point(|end| order.compare(end, last).is_le());
             self.cuts.keys = ends.into();
-            self.cuts.late = None;
         }
     }
 
