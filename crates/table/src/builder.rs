@@ -192,8 +192,8 @@ impl TableBuilder {
     /// # Errors
     /// When writing or syncing fails; the file is then unusable.
     pub fn finish(self) -> StorageResult<TableMeta> {
-        let (meta, file) = self.finish_unsynced()?;
-        file.sync()?;
+        let (meta, unsynced) = self.finish_unsynced()?;
+        unsynced.sync()?;
         Ok(meta)
     }
 
@@ -253,9 +253,9 @@ impl TableBuilder {
         let (bytes, sum) = footer.encode(self.meta.file, self.output.position());
         self.output.buffer().extend_from_slice(&bytes);
         self.meta.footer_checksum = sum;
-        let (bytes, file) = self.output.end()?;
+        let (bytes, unsynced) = self.output.end()?;
         self.meta.file_bytes = bytes;
-        Ok((self.meta, file))
+        Ok((self.meta, unsynced))
     }
 
     fn section(

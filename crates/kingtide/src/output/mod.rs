@@ -441,9 +441,9 @@ impl<'a> TableWriter<'a> {
                 Some(next) => ranges.cut(order, None, next),
                 None => ranges,
             });
-            let (meta, file) = table.finish_unsynced()?;
+            let (meta, unsynced) = table.finish_unsynced()?;
             self.output.tables.push(meta);
-            self.unsynced.push_back(file);
+            self.unsynced.push_back(unsynced);
             self.sync_all_but(UNSYNCED_MAX)?;
         }
         Ok(())
@@ -452,9 +452,9 @@ impl<'a> TableWriter<'a> {
     /// Syncs tables that are closed, the oldest first, until at most `count` are left.
     fn sync_all_but(&mut self, count: usize) -> StorageResult<()> {
         while self.unsynced.len() > count
-            && let Some(file) = self.unsynced.pop_front()
+            && let Some(unsynced) = self.unsynced.pop_front()
         {
-            file.sync()?;
+            unsynced.sync()?;
         }
         Ok(())
     }

@@ -65,7 +65,7 @@ const OTHERS: [(&str, &[&str]); 6] = [
             "state",
         ],
     ),
-    ("sync", &["output", "target"]),
+    ("sync", &["output", "target", "unsynced"]),
     ("link", &["place"]),
     ("prepare_window", &["segment"]),
 ];
