@@ -149,6 +149,14 @@ impl Db {
         (&self.shared.engine, &self.shared.background)
     }
 
+    /// Seals the active memtable of `family`, for tests of what works inside; leaves its flush to the background.
+    #[cfg(test)]
+    pub(crate) fn seal(&self, family: &ColumnFamily) {
+        let active = Arc::clone(&family.family.load().active);
+        let (engine, _) = self.inside();
+        engine.pipeline.try_rotate(&family.family, &active);
+    }
+
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.shared.engine
     }

@@ -45,7 +45,7 @@ pub(crate) struct Cuts {
     keys: Arc<[Vec<u8>]>,
     /// The smallest and the largest key of the tables that are there, by the smallest.
     islands: Arc<[(Vec<u8>, Vec<u8>)]>,
-    /// The least fall of sequence numbers between two keys that ends an ascent of commits, if such ends count.
+    /// An ascent of commits ends where sequence numbers fall by more than this between two keys, if such ends count.
     fall_min: Option<u64>,
     late: Option<Arc<dyn Late>>,
 }

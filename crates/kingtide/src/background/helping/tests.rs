@@ -47,11 +47,6 @@ fn wait_until(is_so: impl Fn() -> bool) {
     panic!("the background does not do it");
 }
 
-fn seal(db: &Db, family: &ColumnFamily) {
-    let active = Arc::clone(&family.family.load().active);
-    db.inside().0.pipeline.try_rotate(&family.family, &active);
-}
-
 fn merge_all(db: &Db, family: &ColumnFamily) -> MergeOutcome {
     merge_once(db.inside().0, &family.family, Wanted::All, &|| false).expect("healthy")
 }
@@ -73,12 +68,12 @@ fn a_merge_gives_way_to_a_flush_without_a_thread() {
     let background = db.inside().1;
     let flushing = stuck.family.flushing.lock();
     put(&db, &stuck, 1);
-    seal(&db, &stuck);
+    db.seal(&stuck);
     let is_running =
         |family: &ColumnFamily| background.lock().is_running(Task::Flush, family.family.id);
     wait_until(|| is_running(&stuck));
     put(&db, &waiting, 10);
-    seal(&db, &waiting);
+    db.seal(&waiting);
     assert_eq!(waiting.family.load().sealed.len(), 1, "nobody can flush it");
     assert_eq!(merge_all(&db, &merged), MergeOutcome::Merged);
     assert!(waiting.family.load().sealed.is_empty(), "the merge did it");

@@ -38,24 +38,14 @@ fn put(db: &Db, family: &ColumnFamily, keys: impl IntoIterator<Item = u64>) {
     transaction.commit().expect("healthy");
 }
 
-fn put_batches(db: &Db, family: &ColumnFamily, batches: &[u64]) {
-    for batch in batches {
-        put(db, family, batch * BATCH..(batch + 1) * BATCH);
-    }
-}
-
-/// Seals the active memtable.
-fn seal(db: &Db, family: &ColumnFamily) {
-    let active = Arc::clone(&family.family.load().active);
-    db.inside().0.pipeline.try_rotate(&family.family, &active);
-}
-
 /// Writes batches into one memtable for each list, and flushes them when all are there.
 fn load(db: &Db, family: &ColumnFamily, memtables: &[&[u64]]) {
     let flushing = family.family.flushing.lock();
     for batches in memtables {
-        put_batches(db, family, batches);
-        seal(db, family);
+        for batch in *batches {
+            put(db, family, batch * BATCH..(batch + 1) * BATCH);
+        }
+        db.seal(family);
     }
     drop(flushing);
     db.flush(family).expect("healthy");
@@ -105,7 +95,7 @@ fn single_keys_find_their_place_too() {
     let (db, family) = open();
     let flushing = family.family.flushing.lock();
     put(&db, &family, (0..800).filter(|number| *number != 700));
-    seal(&db, &family);
+    db.seal(&family);
     put(&db, &family, (700..=700).chain(800..1600));
     drop(flushing);
     db.flush(&family).expect("healthy");
@@ -144,7 +134,7 @@ fn loads_without_order_are_not_cut() {
     let flushing = family.family.flushing.lock();
     for offset in 0..3 {
         put(&db, &family, (0..2000).map(|number| 3 * number + offset));
-        seal(&db, &family);
+        db.seal(&family);
     }
     drop(flushing);
     db.flush(&family).expect("healthy");

@@ -29,7 +29,7 @@ fn walk(cuts: Cuts, entries: &[(&str, u64)], step: u64) -> Vec<String> {
     found
 }
 
-/// `fall_min` is the least fall that ends an ascent, if ascents count.
+/// An ascent ends with a fall by more than `fall_min`, if ascents count.
 fn islands(tables: Vec<(Vec<u8>, Vec<u8>)>, fall_min: Option<u64>) -> Cuts {
     Cuts {
         islands: tables.into(),
