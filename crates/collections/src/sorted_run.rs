@@ -4,10 +4,11 @@
 //! the critical section the entries are appended in its order, so that those that follow each other in a run lie beside each
 //! other in memory, and the index is published ([`SortedRun`]).
 //!
-//! Order: keys ascending, sequence numbers descending, later offset first. In byte order a run also has *heads*: for each
-//! entry the 8 bytes of its key that follow the prefix common to all keys of the run, big-endian, padded with zeros.
-//! Smaller head means smaller key; equal heads say nothing, and full keys decide. Heads are what sorting and searching
-//! look at, so that they rarely touch the entries. Other orders compare full keys.
+//! Order: keys ascending, of equal keys the later offset first, which is the newer version: what is inserted later never has
+//! a smaller sequence number. In byte order a run also has *heads*: for each entry the 8 bytes of its key that follow the
+//! prefix common to all keys of the run, big-endian, padded with zeros. Smaller head means smaller key. Equal heads mean
+//! equal keys where all keys are of one length and the same behind their heads; else they say nothing, and full keys decide.
+//! Heads are what sorting and searching look at, so that they rarely touch the entries. Other orders compare full keys.
 //!
 //! A merge concatenates its sources and sorts the result with the standard library's stable sort, which finds the sorted
 //! parts and merges them. It drops versions that no snapshot can see.
@@ -38,17 +39,137 @@ pub(crate) fn head_of(key: &[u8], prefix_bytes: usize) -> u64 {
 /// An entry and its head: what sorting looks at.
 pub(crate) type RunItem = (u64, EntryOffset);
 
-/// The order of entries whose heads are taken behind the same prefix; no two entries are equal.
-#[inline]
-pub(crate) fn compare_items(
-    left: &RunItem,
-    right: &RunItem,
-    arena: &Arena,
-    order: &KeyOrder,
-) -> Ordering {
-    left.0
-        .cmp(&right.0)
-        .then_with(|| compare_entries(left.1, right.1, arena, order))
+/// What the keys of a run, or of several, have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyShape {
+    /// Bytes at the begin of every key that are the same; 0 unless the order is bytewise.
+    pub(crate) prefix_bytes: usize,
+    /// How all keys end, if they are of one length and the order is bytewise.
+    tail: Option<Tail>,
+}
+
+/// How keys of one length end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tail {
+    key_bytes: usize,
+    /// From this byte on they are the same.
+    start: usize,
+}
+
+impl KeyShape {
+    /// Nothing is known: what is to be said of keys in an order that is not bytewise.
+    const UNKNOWN: Self = Self {
+        prefix_bytes: 0,
+        tail: None,
+    };
+
+    /// Of `keys` in byte order.
+    #[inline]
+    fn of<'a>(mut keys: impl Iterator<Item = &'a [u8]>) -> Self {
+        let first = keys.next().unwrap_or_default();
+        let alone = Self {
+            prefix_bytes: first.len(),
+            tail: Some(Tail {
+                key_bytes: first.len(),
+                start: 0,
+            }),
+        };
+        keys.fold(alone, |shape, key| shape.and(first, key))
+    }
+
+    /// Of those that it was of, `first` among them, and `key`.
+    #[inline]
+    fn and(mut self, first: &[u8], key: &[u8]) -> Self {
+        let prefix = &first[..self.prefix_bytes];
+        if !key.starts_with(prefix) {
+            let pairs = prefix.iter().zip(key);
+            self.prefix_bytes = pairs.take_while(|(left, right)| left == right).count();
+        }
+        self.tail = self.tail.filter(|tail| tail.key_bytes == key.len());
+        if let Some(Tail { start, .. }) = &mut self.tail
+            && key[*start..] != first[*start..]
+        {
+            let differs = |place: &usize| key[*place] != first[*place];
+            *start = (*start..key.len())
+                .rfind(differs)
+                .map_or(*start, |last| last + 1);
+        }
+        self
+    }
+
+    /// Of all entries of `sources`, told by what their runs know where that is enough.
+    pub(crate) fn of_sources(sources: &[RunSource<'_>], arena: &Arena, order: &KeyOrder) -> Self {
+        if !order.is_bytewise() {
+            return Self::UNKNOWN;
+        }
+        let ends = sources.iter().flat_map(|source| {
+            let (first, last) = match source {
+                RunSource::Run(run) => (run.offset(0), run.offset(run.len().saturating_sub(1))),
+                RunSource::List(list) => (list.offset(list.first()), list.offset(list.last())),
+            };
+            [first, last].into_iter().filter(|offset| !offset.is_none())
+        });
+        let ends = ends.map(|offset| arena.key(offset));
+        let first = ends.clone().next().unwrap_or_default();
+        let mut shape = Self::of(ends);
+        for source in sources {
+            match source {
+                RunSource::Run(run) if run.is_empty() => {}
+                RunSource::Run(run) => {
+                    let tails = shape.tail.zip(run.shape.tail);
+                    shape.tail = tails.map(|(tail, of_run)| Tail {
+                        start: tail.start.max(of_run.start),
+                        ..tail
+                    });
+                }
+                RunSource::List(list) => {
+                    let keys = list.offsets().map(|offset| arena.key(offset));
+                    shape = keys.fold(shape, |shape, key| shape.and(first, key));
+                }
+            }
+        }
+        shape
+    }
+
+    /// True where equal heads behind the prefix mean equal keys: all that differs is in the heads.
+    #[inline]
+    fn differs_in_heads(self) -> bool {
+        self.tail
+            .is_some_and(|tail| tail.start <= self.prefix_bytes + size_of::<u64>())
+    }
+}
+
+/// The order of entries, told by their heads as far as these tell. No two entries are equal.
+#[derive(Clone, Copy)]
+pub(crate) struct ItemOrder<'a> {
+    arena: &'a Arena,
+    order: &'a KeyOrder,
+    /// Equal heads mean equal keys.
+    heads_decide: bool,
+}
+
+impl<'a> ItemOrder<'a> {
+    /// For heads that were taken behind the prefix of `shape`, which is that of all entries to be compared.
+    pub(crate) fn new(shape: KeyShape, arena: &'a Arena, order: &'a KeyOrder) -> Self {
+        Self {
+            arena,
+            order,
+            heads_decide: shape.differs_in_heads(),
+        }
+    }
+
+    /// Where `left` comes beside `right`.
+    #[inline]
+    pub(crate) fn compare(self, left: &RunItem, right: &RunItem) -> Ordering {
+        let heads = left.0.cmp(&right.0);
+        if heads.is_ne() {
+            return heads;
+        }
+        if self.heads_decide {
+            return right.1.cmp(&left.1);
+        }
+        compare_entries(left.1, right.1, self.arena, self.order)
+    }
 }
 
 /// The order of entries, told by the entries themselves.
@@ -58,11 +179,8 @@ fn compare_entries(
     arena: &Arena,
     order: &KeyOrder,
 ) -> Ordering {
-    let (left_key, left_sequence) = arena.key_and_sequence(left);
-    let (right_key, right_sequence) = arena.key_and_sequence(right);
     order
-        .compare(left_key, right_key)
-        .then_with(|| right_sequence.cmp(&left_sequence))
+        .compare(arena.key(left), arena.key(right))
         .then_with(|| right.cmp(&left))
 }
 
@@ -79,16 +197,6 @@ impl HeadShift {
     fn apply(self, head: u64) -> u64 {
         self.common | head.checked_shr(self.bits).unwrap_or(0)
     }
-}
-
-/// How many bytes at the begin of all `keys` are equal.
-#[inline]
-fn common_prefix_bytes<'a>(mut keys: impl Iterator<Item = &'a [u8]>) -> usize {
-    let first = keys.next().unwrap_or_default();
-    keys.fold(first.len(), |bytes, key| {
-        let pairs = first[..bytes].iter().zip(key);
-        pairs.take_while(|(left, right)| left == right).count()
-    })
 }
 
 /// The entry at `offset` with its head behind `prefix_bytes`; 0 unless the order is bytewise.
@@ -123,12 +231,10 @@ impl PreparedRun {
     #[must_use]
     pub fn sort<'a>(order: &KeyOrder, count: usize, key_at: impl Fn(u32) -> &'a [u8]) -> Self {
         let count_u32 = u32::try_from(count).expect("a commit has fewer than 2^32 operations");
-        let mut prefix_bytes = 0;
+        let mut shape = KeyShape::UNKNOWN;
         let (heads, operations): (Vec<u64>, Vec<u32>) = if order.is_bytewise() {
-            prefix_bytes = common_prefix_bytes((0..count_u32).map(&key_at));
-            items_by_key(count_u32, prefix_bytes, &key_at)
-                .into_iter()
-                .unzip()
+            shape = KeyShape::of((0..count_u32).map(&key_at));
+            items_by_key(count_u32, shape, &key_at).into_iter().unzip()
         } else {
             let mut operations: Vec<u32> = (0..count_u32).collect();
             operations.sort_unstable_by(|left, right| {
@@ -141,12 +247,12 @@ impl PreparedRun {
         let is_repeated = |place: usize| {
             let is_head_repeated = heads.is_empty() || heads[place] == heads[place + 1];
             let [key, next] = [operations[place], operations[place + 1]].map(&key_at);
-            is_head_repeated && order.compare(key, next).is_eq()
+            is_head_repeated && (shape.differs_in_heads() || order.compare(key, next).is_eq())
         };
         Self {
             repeated: repeated(count, is_repeated),
             run: Arc::new(SortedRun {
-                prefix_bytes,
+                shape,
                 heads,
                 offsets: Vec::new(),
             }),
@@ -185,14 +291,19 @@ impl PreparedRun {
     }
 }
 
-/// The operations by key, of equal keys as they were made, with what follows the first `prefix_bytes` of their keys as heads.
+/// The operations by key, of equal keys as they were made, with heads behind the prefix of `shape`, which is that of all keys.
 fn items_by_key<'a>(
     count: u32,
-    prefix_bytes: usize,
+    shape: KeyShape,
     key_at: &impl Fn(u32) -> &'a [u8],
 ) -> Vec<(u64, u32)> {
+    let prefix_bytes = shape.prefix_bytes;
     let item = |operation| (head_of(key_at(operation), prefix_bytes), operation);
     let mut items: Vec<(u64, u32)> = (0..count).map(item).collect();
+    if shape.differs_in_heads() {
+        items.sort_unstable();
+        return items;
+    }
     items.sort_unstable_by(|left, right| {
         left.0
             .cmp(&right.0)
@@ -229,8 +340,7 @@ pub enum RunSource<'a> {
 /// A sorted index over entries of one arena. Immutable.
 #[derive(Debug)]
 pub struct SortedRun {
-    /// Bytes at the begin of every key that are the same; 0 unless the order is bytewise.
-    prefix_bytes: usize,
+    shape: KeyShape,
     /// The head of each entry; empty unless the order is bytewise.
     heads: Vec<u64>,
     offsets: Vec<EntryOffset>,
@@ -239,26 +349,27 @@ pub struct SortedRun {
 impl SortedRun {
     /// A run of published `entries` of an arena, in any order.
     pub(crate) fn of_entries(entries: &[EntryOffset], arena: &Arena, order: &KeyOrder) -> Self {
-        let prefix_bytes = match order.is_bytewise() {
-            true => common_prefix_bytes(entries.iter().map(|entry| arena.key(*entry))),
-            false => 0,
+        let shape = match order.is_bytewise() {
+            true => KeyShape::of(entries.iter().map(|entry| arena.key(*entry))),
+            false => KeyShape::UNKNOWN,
         };
         let items = entries.iter();
         let mut items: Vec<RunItem> = items
-            .map(|entry| item_at(*entry, prefix_bytes, arena, order))
+            .map(|entry| item_at(*entry, shape.prefix_bytes, arena, order))
             .collect();
-        items.sort_unstable_by(|left, right| compare_items(left, right, arena, order));
-        Self::of_items(items, prefix_bytes, order)
+        let item_order = ItemOrder::new(shape, arena, order);
+        items.sort_unstable_by(|left, right| item_order.compare(left, right));
+        Self::of_items(items, shape, order)
     }
 
-    /// A run of sorted `items`, whose heads are those behind `prefix_bytes`.
-    fn of_items(items: Vec<RunItem>, prefix_bytes: usize, order: &KeyOrder) -> Self {
+    /// A run of sorted `items` whose keys have that `shape`.
+    fn of_items(items: Vec<RunItem>, shape: KeyShape, order: &KeyOrder) -> Self {
         let heads = match order.is_bytewise() {
             true => items.iter().map(|item| item.0).collect(),
             false => Vec::new(),
         };
         Self {
-            prefix_bytes,
+            shape,
             heads,
             offsets: items.into_iter().map(|item| item.1).collect(),
         }
@@ -311,8 +422,8 @@ impl SortedRun {
 
     /// How the heads of this run become heads behind `prefix_bytes`, which is not more than its own prefix has.
     pub(crate) fn shift_to(&self, prefix_bytes: usize, arena: &Arena) -> HeadShift {
-        let prefix = arena.key(self.offset(0)).get(..self.prefix_bytes);
-        let longer = self.prefix_bytes.saturating_sub(prefix_bytes);
+        let prefix = arena.key(self.offset(0)).get(..self.shape.prefix_bytes);
+        let longer = self.shape.prefix_bytes.saturating_sub(prefix_bytes);
         HeadShift {
             common: head_of(prefix.unwrap_or_default(), prefix_bytes),
             bits: u32::try_from(longer.saturating_mul(8)).unwrap_or(u32::MAX),
@@ -325,14 +436,14 @@ impl SortedRun {
         bound: &RunItem,
         range: Range<usize>,
         shift: HeadShift,
-        (arena, order): (&Arena, &KeyOrder),
+        item_order: ItemOrder<'_>,
     ) -> usize {
         let (mut low, mut high) = (range.start, range.end);
         while low < high {
             let middle = low.midpoint(high);
             let is_before = self
                 .item(middle, shift)
-                .is_some_and(|item| compare_items(&item, bound, arena, order).is_lt());
+                .is_some_and(|item| item_order.compare(&item, bound).is_lt());
             if is_before {
                 low = middle + 1;
             } else {
@@ -419,7 +530,7 @@ impl SortedRun {
         };
         let prefix = arena
             .key(*first)
-            .get(..self.prefix_bytes)
+            .get(..self.shape.prefix_bytes)
             .unwrap_or_default();
         let key_prefix = &key[..key.len().min(prefix.len())];
         match key_prefix.cmp(prefix) {
@@ -427,7 +538,7 @@ impl SortedRun {
             Ordering::Greater => return (self.len(), self.len()),
             Ordering::Equal => {}
         }
-        let head = head_of(key, self.prefix_bytes);
+        let head = head_of(key, self.shape.prefix_bytes);
         let start = self.heads.partition_point(|other| *other < head);
         // Equal heads are few as a rule: look at the neighbours before searching the rest.
         let mut end = start;
@@ -455,33 +566,15 @@ impl SortedRun {
         snapshots: &[SeqNo],
     ) -> Self {
         debug_assert!(snapshots.is_sorted());
-        let prefix_bytes = merged_prefix_bytes(sources, arena, order);
-        let mut items = collect_items(sources, arena, order, prefix_bytes);
-        items.sort_by(|left, right| compare_items(left, right, arena, order));
+        let shape = KeyShape::of_sources(sources, arena, order);
+        let item_order = ItemOrder::new(shape, arena, order);
+        let mut items = collect_items(sources, arena, order, shape.prefix_bytes);
+        items.sort_by(|left, right| item_order.compare(left, right));
         if !snapshots.is_empty() {
             drop_hidden(&mut items, arena, order, snapshots);
         }
-        Self::of_items(items, prefix_bytes, order)
+        Self::of_items(items, shape, order)
     }
-}
-
-/// The common prefix of all keys of `sources`: that of their smallest and largest keys in byte order, nothing in others.
-pub(crate) fn merged_prefix_bytes(
-    sources: &[RunSource<'_>],
-    arena: &Arena,
-    order: &KeyOrder,
-) -> usize {
-    if !order.is_bytewise() {
-        return 0;
-    }
-    let ends = sources.iter().flat_map(|source| {
-        let (first, last) = match source {
-            RunSource::Run(run) => (run.offset(0), run.offset(run.len().saturating_sub(1))),
-            RunSource::List(list) => (list.offset(list.first()), list.offset(list.last())),
-        };
-        [first, last].into_iter().filter(|offset| !offset.is_none())
-    });
-    common_prefix_bytes(ends.map(|offset| arena.key(offset)))
 }
 
 /// All entries of `sources`, one source after the other, with their heads (0 unless the order is bytewise).

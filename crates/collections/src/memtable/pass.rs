@@ -30,7 +30,7 @@ use super::{
 use crate::{
     arena::{ArenaEntry, EntryOffset},
     budget::{Account, Charge},
-    sorted_run::{HeadShift, RunItem, RunSource, SortedRun, compare_items, merged_prefix_bytes},
+    sorted_run::{HeadShift, ItemOrder, KeyShape, RunItem, RunSource, SortedRun},
 };
 
 /// Entries of a portion, about: what is sorted fits into the processor's cache.
@@ -60,6 +60,8 @@ impl Feed {
 /// A cursor over all entries of a memtable. See the module's documentation.
 pub struct PassCursor {
     memtable: Arc<Memtable>,
+    /// What all keys have in common.
+    shape: KeyShape,
     portion_entries: usize,
     feeds: Vec<Feed>,
     /// The feeds that have something left and are not open, the one with the smallest entry last.
@@ -99,9 +101,9 @@ impl PassCursor {
             }
         });
         let sources: Vec<RunSource<'_>> = runs.iter().map(|run| RunSource::Run(run)).collect();
-        let prefix_bytes = merged_prefix_bytes(&sources, &memtable.arena, &memtable.order);
+        let shape = KeyShape::of_sources(&sources, &memtable.arena, &memtable.order);
         let feeds = runs.into_iter().map(|run| Feed {
-            shift: run.shift_to(prefix_bytes, &memtable.arena),
+            shift: run.shift_to(shape.prefix_bytes, &memtable.arena),
             run,
             next: 0,
         });
@@ -112,6 +114,7 @@ impl PassCursor {
             .charge(Account::Buffers, copied_bytes);
         Self {
             memtable,
+            shape,
             portion_entries,
             feeds,
             waiting: Vec::new(),
@@ -133,13 +136,12 @@ impl PassCursor {
     /// Goes to the last of the entries that `count` counts in their source.
     fn stop_before(&mut self, count: impl Fn(&SortedRun, &Memtable) -> usize) {
         self.place(count);
-        let memtable = &*self.memtable;
+        let item_order = ItemOrder::new(self.shape, &self.memtable.arena, &self.memtable.order);
         let ends = self.feeds.iter().filter_map(|feed| {
             let last = feed.next.checked_sub(1)?;
             feed.run.item(last, feed.shift)
         });
-        let last =
-            ends.max_by(|left, right| compare_items(left, right, &memtable.arena, &memtable.order));
+        let last = ends.max_by(|left, right| item_order.compare(left, right));
         self.portion.clear();
         self.portion.extend(last);
         self.at = 0;
@@ -156,34 +158,32 @@ impl PassCursor {
                 self.waiting.push(index);
             }
         }
+        let item_order = ItemOrder::new(self.shape, &memtable.arena, &memtable.order);
         let feeds = &self.feeds;
         self.waiting.sort_unstable_by(|left, right| {
             let (left, right) = (feeds[*left].ahead(0), feeds[*right].ahead(0));
             let (Some(left), Some(right)) = (left, right) else {
                 return left.is_some().cmp(&right.is_some());
             };
-            compare_items(&right, &left, &memtable.arena, &memtable.order)
+            item_order.compare(&right, &left)
         });
     }
 
     /// Opens every source that has entries in the next portion; answers the entry at which that ends, `None` for the last
     /// portion, and how many entries it takes of each source at most.
     fn open_feeds(&mut self) -> (Option<RunItem>, usize) {
-        let memtable = &*self.memtable;
-        let compare = |left: &RunItem, right: &RunItem| {
-            compare_items(left, right, &memtable.arena, &memtable.order)
-        };
+        let item_order = ItemOrder::new(self.shape, &self.memtable.arena, &self.memtable.order);
         loop {
             let stride = (self.portion_entries / self.open.len().max(1)).max(STRIDE_MIN);
             let ends = self
                 .open
                 .iter()
                 .filter_map(|feed| self.feeds[*feed].ahead(stride));
-            let bound = ends.min_by(compare);
+            let bound = ends.min_by(|left, right| item_order.compare(left, right));
             let opened_before = self.open.len();
             while let Some(feed) = self.waiting.last() {
                 let is_within = match (&bound, self.feeds[*feed].ahead(0)) {
-                    (Some(bound), Some(first)) => compare(&first, bound).is_lt(),
+                    (Some(bound), Some(first)) => item_order.compare(&first, bound).is_lt(),
                     // What is open ends before there is a portion: as many more, and look again.
                     _ => self.open.len() <= 2 * opened_before,
                 };
@@ -203,24 +203,23 @@ impl PassCursor {
         self.portion.clear();
         self.at = 0;
         let (bound, stride) = self.open_feeds();
-        let memtable = &*self.memtable;
-        let (arena, order) = (&memtable.arena, &memtable.order);
+        let arena = &self.memtable.arena;
+        let item_order = ItemOrder::new(self.shape, arena, &self.memtable.order);
         let (feeds, portion) = (&mut self.feeds, &mut self.portion);
         self.open.retain(|feed| {
             let feed = &mut feeds[*feed];
             let most = feed.run.len().min(feed.next.saturating_add(stride));
             let end = match &bound {
-                Some(bound) => {
-                    feed.run
-                        .end_before(bound, feed.next..most, feed.shift, (arena, order))
-                }
+                Some(bound) => feed
+                    .run
+                    .end_before(bound, feed.next..most, feed.shift, item_order),
                 None => feed.run.len(),
             };
             portion.extend(feed.run.items(feed.next..end, feed.shift));
             feed.next = end;
             end < feed.run.len()
         });
-        portion.sort_unstable_by(|left, right| compare_items(left, right, arena, order));
+        portion.sort_unstable_by(|left, right| item_order.compare(left, right));
         for (_, offset) in portion.iter().take(PREFETCH_ENTRIES) {
             arena.prefetch_entry(*offset);
         }

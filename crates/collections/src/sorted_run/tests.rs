@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use kingtide_base::{EntryKind, KeyOrder, SeqNo};
 
-use super::{PreparedRun, RunSource, SortedRun};
+use super::{KeyShape, PreparedRun, RunSource, SortedRun};
 use crate::{
     arena::{Arena, ArenaPool, ArenaWriter, EntryOffset, NewEntry},
     skip_list::SkipList,
@@ -104,6 +104,8 @@ fn keys(random: &mut Random, shape: usize, count: usize) -> Vec<Vec<u8>> {
             0 => random.key(60),
             1 => [&b"a/long/common/prefix/"[..], &random.key(60)].concat(),
             2 => format!("ascending{number:06}").into_bytes(),
+            3 => format!("key{:04}/and a tail", random.below(40)).into_bytes(),
+            4 => format!("{:04}/key {}", random.below(4), random.below(20)).into_bytes(),
             _ => vec![b'k'; random.below(20)],
         })
         .collect()
@@ -113,7 +115,7 @@ fn keys(random: &mut Random, shape: usize, count: usize) -> Vec<Vec<u8>> {
 #[test]
 fn a_prepared_run_is_sorted_and_searched_like_a_vector() {
     for (number, order) in orders().into_iter().enumerate() {
-        for shape in 0..4 {
+        for shape in 0..6 {
             for count in [0, 1, 2, 50, 300] {
                 let mut random = Random::new(number as u64 * 100 + shape as u64);
                 let pool = ArenaPool::new(0);
@@ -164,7 +166,7 @@ fn a_merge_keeps_what_snapshots_see() {
     for (number, order) in orders().into_iter().enumerate() {
         for round in 0..16 {
             let mut random = Random::new(number as u64 * 1000 + round);
-            let shape = random.below(4);
+            let shape = random.below(6);
             let kinds: &[EntryKind] = if random.chance(2) {
                 &[EntryKind::Put, EntryKind::Delete, EntryKind::SingleDelete]
             } else {
@@ -225,4 +227,22 @@ fn nothing_merged_is_an_empty_run() {
     let merged = SortedRun::merge(&[], &arena, &order, &[SeqNo(1)]);
     assert!(merged.is_empty());
     assert_eq!(merged.lower_bound(b"a", &arena, &order), 0);
+}
+
+/// Goal: it is known when heads tell all of a key, and only then. Method: sets of keys of which that is plain.
+#[test]
+fn heads_tell_keys_that_differ_in_eight_bytes() {
+    let tells =
+        |keys: &[&str]| KeyShape::of(keys.iter().map(|key| key.as_bytes())).differs_in_heads();
+    assert!(tells(&[]));
+    assert!(tells(&["one"]));
+    assert!(tells(&["12345678", "87654321"]));
+    assert!(tells(&["prefix/12345678/tail", "prefix/87654321/tail"]));
+    // More than eight bytes; the first of which is found last; the last of which is.
+    assert!(!tells(&["123456789", "987654321"]));
+    assert!(!tells(&["a/12345678", "a/87654321", "b/12345678"]));
+    assert!(!tells(&["12345678/a", "87654321/a", "12345678/b"]));
+    // Not of one length.
+    assert!(!tells(&["key", "key\0"]));
+    assert!(!tells(&["a\0", "a", "b\0"]));
 }
