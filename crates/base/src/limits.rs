@@ -23,8 +23,8 @@ pub const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 pub const FRAME_PAYLOAD_BYTES_MAX: usize = 32 << 20;
 /// Entries after which the ordered structure for small commits is frozen.
 pub const SKIP_LIST_ENTRIES_MAX: usize = 4096;
-/// Operations from which on a commit publishes a sorted run of its own.
-pub const RUN_ENTRIES_MIN: usize = 32;
+/// Operations from which on a commit publishes a sorted run of its own; those of shorter ones are sorted together later.
+pub const RUN_ENTRIES_MIN: usize = 256;
 
 const _: () = assert!(FRAME_PAYLOAD_BYTES_MAX < SEGMENT_BYTES_MAX as usize);
 const _: () = assert!(SEGMENT_BYTES_MIN <= SEGMENT_BYTES_MAX);

@@ -17,12 +17,16 @@
 
 use std::{cmp::Ordering, ops::Range, sync::Arc};
 
-use kingtide_base::{EntryKind, KeyOrder, SeqNo};
+use kingtide_base::{EntryKind, KeyOrder, SeqNo, limits};
 
 use crate::{
     arena::{Arena, ArenaEntry, EntryOffset},
     skip_list::SkipList,
 };
+
+/// As [`limits::RUN_ENTRIES_MIN`], in orders without hashes, where the entries of a commit without a run find their places in
+/// a skip list while others wait.
+const UNHASHED_RUN_ENTRIES_MIN: usize = 32;
 
 /// The 8 bytes of `key` after the first `prefix_bytes`, as a number that sorts like them.
 #[inline]
@@ -223,6 +227,17 @@ pub struct PreparedRun {
 }
 
 impl PreparedRun {
+    /// Whether a commit of `count` operations is to have a run of its own.
+    #[inline]
+    #[must_use]
+    pub fn is_worth_it(order: &KeyOrder, count: usize) -> bool {
+        count
+            >= match order.has_hash() {
+                true => limits::RUN_ENTRIES_MIN,
+                false => UNHASHED_RUN_ENTRIES_MIN,
+            }
+    }
+
     /// Sorts operations `0 .. count` (fewer than 2^32), of which `key_at` gives the keys. Of equal keys the later
     /// operation comes first in the run. All allocations of the run are made here.
     ///

@@ -18,7 +18,6 @@
 
 use std::{mem, sync::Arc};
 
-use kingtide_base::limits;
 use kingtide_env::sync::{
     Mutex,
     atomic::{AtomicUsize, Ordering},
@@ -26,6 +25,9 @@ use kingtide_env::sync::{
 
 use super::{Memtable, sources::Source};
 use crate::{arena::EntryOffset, sorted_run::SortedRun};
+
+/// So many loose entries become a sorted run when a walk begins; fewer go into the skip list.
+pub(super) const SORTED_MIN: usize = 32;
 
 /// How many entries are loose, and who arranges them. Which ones they are is the writer's.
 pub(super) struct Loose {
@@ -92,7 +94,7 @@ impl Memtable {
     fn arrange_all(&self, taken: &mut Vec<EntryOffset>) {
         let mut writer = self.writer.lock();
         mem::swap(&mut writer.loose, taken);
-        if taken.len() < limits::RUN_ENTRIES_MIN.min(self.list_entries) {
+        if taken.len() < SORTED_MIN.min(self.list_entries) {
             self.insert_into_list(&mut writer, taken);
         } else {
             drop(writer);

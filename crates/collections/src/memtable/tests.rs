@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use kingtide_base::{Cursor, EntryKind, KeyOrder, SeqNo, limits};
 
-use super::{Full, Memtable, MemtableOp, PassCursor, Shape};
+use super::{Full, Memtable, MemtableOp, PassCursor, Shape, loose::SORTED_MIN};
 use crate::{
     arena::ArenaPool,
     pages::PageSize,
@@ -134,8 +134,7 @@ fn is_like_a_sorted_vector_of_versions() {
                     _ => random.below(90),
                 };
                 let batch = batch(&mut random, 120, count, sequence);
-                let run = (batch.len() >= limits::RUN_ENTRIES_MIN || random.chance(10))
-                    .then(|| run_of(&order, &batch));
+                let run = (batch.len() >= 32 || random.chance(10)).then(|| run_of(&order, &batch));
                 memtable
                     .insert(SeqNo(sequence), ops(&order, &batch), run)
                     .expect("it fits");
@@ -417,10 +416,10 @@ fn single_writes_are_sorted_together() {
         assert_eq!(memtable.run_count(), 2);
     }
     // More of them are a run, which a walk asks for.
-    put(limits::RUN_ENTRIES_MIN);
+    put(SORTED_MIN);
     assert_eq!(memtable.run_count(), 2);
     let walked = all(&memtable);
-    assert_eq!(walked.len(), MANY + 50 + limits::RUN_ENTRIES_MIN);
+    assert_eq!(walked.len(), MANY + 50 + SORTED_MIN);
     assert!(walked.is_sorted_by_key(|entry| (entry.0.clone(), u64::MAX - entry.1.0)));
     assert_eq!(memtable.run_count(), 3);
 }

@@ -6,7 +6,7 @@ mod two_phase;
 use std::{collections::BTreeMap, sync::Arc};
 
 use kingtide_base::{
-    EntryKind, FamilyId, FileId, SeqNo, StorageError, StorageResult, ValuePointer, limits,
+    EntryKind, FamilyId, FileId, SeqNo, StorageError, StorageResult, ValuePointer,
 };
 use kingtide_collections::{
     Full, Memtable, MemtableOp, PreparedRun, entry_bytes, unpack_value, unpacked_value,
@@ -336,7 +336,7 @@ fn insert(table: &Memtable, sequence: SeqNo, ops: &[Op<'_>]) -> std::result::Res
         left.collect()
     });
     let points = left.as_deref().unwrap_or(ops);
-    let run = (points.len() >= limits::RUN_ENTRIES_MIN)
+    let run = PreparedRun::is_worth_it(order, points.len())
         .then(|| PreparedRun::sort(order, points.len(), |index| points[index as usize].key));
     let op_at = |place: usize| {
         let op = &points[place];

@@ -10,10 +10,10 @@
 use std::{sync::Arc, time::Duration};
 
 use kingtide_base::{
-    Lsn, SegmentId, SeqNo, limits,
+    Lsn, SegmentId, SeqNo,
     planted::{self, Bug},
 };
-use kingtide_collections::{Account, Full, Memtable, PageSize};
+use kingtide_collections::{Account, Full, Memtable, PageSize, PreparedRun};
 use kingtide_env::{
     Directory, Env,
     sync::{
@@ -46,6 +46,8 @@ use crate::{
 pub(crate) const RUNS_KEPT: usize = 8;
 /// Runs in a memtable from which on a background merge of them is asked for while only writing goes on.
 const RUNS_MAX: usize = 256;
+/// Operations from which on a commit holds the commit lock for long, as locks go.
+const LONG_COMMIT_OPERATIONS: usize = 32;
 /// Small commits between two looks at the number of runs.
 const RUN_CHECK_PERIOD: u64 = 1024;
 
@@ -318,7 +320,7 @@ impl Pipeline {
             return Ok(None);
         };
         let places = Places::note(writes, validation);
-        let last = if places.is_empty() && writes.op_count() < limits::RUN_ENTRIES_MIN {
+        let last = if places.is_empty() && writes.op_count() < LONG_COMMIT_OPERATIONS {
             // Saves the lock; the second step then looks at a few commits more.
             self.order.visible()
         } else {
@@ -337,7 +339,7 @@ impl Pipeline {
         // Let go behind the lock, at every way out.
         let _released;
         // The step of a commit of few operations ends while the lock spins.
-        let mut state = match writes.op_count() >= limits::RUN_ENTRIES_MIN {
+        let mut state = match writes.op_count() >= LONG_COMMIT_OPERATIONS {
             true => self.order.lock_giving_way(),
             false => self.order.lock(),
         };
@@ -415,7 +417,7 @@ impl Pipeline {
                 section.family.load().active.table.tidy_ranges();
             }
             // A batch is a run of its own; small commits make one only every few thousand.
-            let may_add_run = section.op_count() >= limits::RUN_ENTRIES_MIN
+            let may_add_run = PreparedRun::is_worth_it(&section.family.order, section.op_count())
                 || sequence.0.is_multiple_of(RUN_CHECK_PERIOD);
             if !may_add_run {
                 continue;

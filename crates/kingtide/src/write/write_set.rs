@@ -722,8 +722,9 @@ impl WriteSet {
                 (section.surviving, section.deleted) = (surviving, deleted);
             }
             let count = section.surviving_count();
-            if count >= limits::RUN_ENTRIES_MIN {
-                section.run = Some(PreparedRun::sort(&section.family.order, count, |place| {
+            let order = &section.family.order;
+            if PreparedRun::is_worth_it(order, count) {
+                section.run = Some(PreparedRun::sort(order, count, |place| {
                     section.key(section.surviving_index(place as usize) as u32)
                 }));
             } else {

@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, io, path::Path};
 
-use kingtide_base::{DatabaseId, EntryKind, SegmentId};
+use kingtide_base::{DatabaseId, EntryKind, SegmentId, limits};
 use kingtide_collections::MemoryBudget;
 use kingtide_env::{CrashImage, FaultyEnv, MemoryEnv, Operation, Rule, Times};
 use kingtide_format::Op;
@@ -356,7 +356,7 @@ fn many_runs_are_told_of() {
     let told = Arc::new(Told::default());
     pipeline.set_attention(Arc::clone(&told) as _);
     let options = FamilyOptions {
-        write_buffer_bytes: 4 << 20,
+        write_buffer_bytes: 16 << 20,
         ..testing::small("memcmp")
     };
     let family = testing::family(2, options);

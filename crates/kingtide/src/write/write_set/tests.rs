@@ -216,11 +216,12 @@ fn log_and_replay(writes: &mut WriteSet, replay: &mut Sections) {
 /// it stands) and several (it is gathered), the set used again, read back with the format's reader.
 #[test]
 fn the_record_holds_every_section() {
+    const OPERATIONS: usize = limits::RUN_ENTRIES_MIN + 50;
     let families = [family(5, small("memcmp")), family(6, small("memcmp"))];
     let mut writes = WriteSet::default();
     for used in [1, 2, 1] {
         writes.clear();
-        for number in 0..50_usize {
+        for number in 0..OPERATIONS {
             let key = format!("key {number}");
             let family = &families[number % used];
             writes
@@ -234,7 +235,7 @@ fn the_record_holds_every_section() {
         log_and_replay(&mut writes, &mut seen);
         let seen = seen.0;
         let expected = |index: usize| {
-            let keys = (index..50)
+            let keys = (index..OPERATIONS)
                 .step_by(used)
                 .map(|n| format!("key {n}").into_bytes());
             (FamilyId(5 + index as u32), keys.collect::<Vec<_>>())
