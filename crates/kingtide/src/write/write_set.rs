@@ -715,14 +715,13 @@ impl WriteSet {
             section.measure();
             let spilled = section.spilled.iter().map(|(_, value)| Arc::clone(value));
             section.spilled_batch = SpilledBatch::new(spilled.collect());
+            let order = &section.family.order;
             if !section.ranges.is_empty() {
-                let order = &section.family.order;
                 let surviving = surviving(order, section.plain());
                 let deleted = covered_places(order, section.plain());
                 (section.surviving, section.deleted) = (surviving, deleted);
             }
             let count = section.surviving_count();
-            let order = &section.family.order;
             if PreparedRun::is_worth_it(order, count) {
                 section.run = Some(PreparedRun::sort(order, count, |place| {
                     section.key(section.surviving_index(place as usize) as u32)
