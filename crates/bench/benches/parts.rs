@@ -71,8 +71,12 @@ impl Data {
 
 fn insert_all(table: &Memtable, ops: &[MemtableOp<'_>], batch: usize) {
     for (number, ops) in ops.chunks(batch).enumerate() {
-        let run =
-            (batch > 1).then(|| PreparedRun::sort(&ORDER, ops.len(), |at| ops[at as usize].key));
+        let run = (batch > 1).then(|| {
+            PreparedRun::sort(&ORDER, ops.len(), |at| {
+                let op = &ops[at as usize];
+                (op.kind, op.key)
+            })
+        });
         let inserted = table.insert(
             SeqNo(number as u64 + 1),
             (ops.len(), |number| ops[number]),

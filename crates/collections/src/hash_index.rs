@@ -73,11 +73,22 @@ impl HashIndex {
     /// Bytes of memory that slots in use may have touched: a page for each, at most all. All, if it was touched at once.
     #[must_use]
     pub fn touched_bytes(&self) -> usize {
+        self.touched_by(self.used_keys())
+    }
+
+    /// How many bytes more that may become with so many keys more.
+    #[must_use]
+    pub fn growth(&self, keys: usize) -> usize {
+        let used = self.used_keys();
+        self.touched_by(used.saturating_add(keys)) - self.touched_by(used)
+    }
+
+    fn touched_by(&self, keys: usize) -> usize {
         let all = size_of_val(&*self.slots);
-        if self.slots.are_touched() {
-            return all;
+        match self.slots.are_touched() {
+            true => all,
+            false => keys.saturating_mul(PAGE_BYTES).min(all),
         }
-        self.used_keys().saturating_mul(PAGE_BYTES).min(all)
     }
 
     /// Different keys inserted so far.

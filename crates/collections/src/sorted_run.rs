@@ -2,7 +2,8 @@
 //!
 //! A commit of many operations sorts its own index in its own thread ([`PreparedRun`]), before the critical section; in
 //! the critical section the entries are appended in its order, so that those that follow each other in a run lie beside each
-//! other in memory, and the index is published ([`SortedRun`]).
+//! other in memory, and the index is published ([`SortedRun`]). Of puts on the same key in one commit only the last one that
+//! can be seen is appended.
 //!
 //! Order: keys ascending, of equal keys the later offset first, which is the newer version: what is inserted later never has
 //! a smaller sequence number. In byte order a run also has *heads*: for each entry the 8 bytes of its key that follow the
@@ -224,6 +225,7 @@ pub struct PreparedRun {
     offsets: Vec<EntryOffset>,
     /// The places of operations on one key.
     repeated: Vec<Range<usize>>,
+    made_of: usize,
 }
 
 impl PreparedRun {
@@ -238,42 +240,62 @@ impl PreparedRun {
             }
     }
 
-    /// Sorts operations `0 .. count` (fewer than 2^32), of which `key_at` gives the keys. Of equal keys the later
-    /// operation comes first in the run. All allocations of the run are made here.
+    /// Sorts operations `0 .. count` (fewer than 2^32), of which `op_at` gives kinds and keys. Of equal keys the later
+    /// operation comes first in the run; puts that the next operation on their key hides are left out, as nobody can ever see
+    /// them. All allocations of the run are made here.
     ///
     /// # Panics
     /// When `count` does not fit 32 bits.
     #[must_use]
-    pub fn sort<'a>(order: &KeyOrder, count: usize, key_at: impl Fn(u32) -> &'a [u8]) -> Self {
+    pub fn sort<'a>(
+        order: &KeyOrder,
+        count: usize,
+        op_at: impl Fn(u32) -> (EntryKind, &'a [u8]),
+    ) -> Self {
         let count_u32 = u32::try_from(count).expect("a commit has fewer than 2^32 operations");
-        let mut shape = KeyShape::UNKNOWN;
-        let (heads, operations): (Vec<u64>, Vec<u32>) = if order.is_bytewise() {
-            shape = KeyShape::of((0..count_u32).map(&key_at));
-            items_by_key(count_u32, shape, &key_at).into_iter().unzip()
+        let key_at = |operation| op_at(operation).1;
+        let (shape, mut items) = if order.is_bytewise() {
+            let shape = KeyShape::of((0..count_u32).map(key_at));
+            (shape, items_by_key(count_u32, shape, &key_at))
         } else {
-            let mut operations: Vec<u32> = (0..count_u32).collect();
-            operations.sort_unstable_by(|left, right| {
-                order
-                    .compare(key_at(*left), key_at(*right))
-                    .then_with(|| left.cmp(right))
-            });
-            (Vec::new(), operations)
+            let items = items_by_order(count_u32, order, &key_at);
+            (KeyShape::UNKNOWN, items)
         };
-        let is_repeated = |place: usize| {
-            let is_head_repeated = heads.is_empty() || heads[place] == heads[place + 1];
-            let [key, next] = [operations[place], operations[place + 1]].map(&key_at);
-            is_head_repeated && (shape.differs_in_heads() || order.compare(key, next).is_eq())
+        let is_same_key = |left: &(u64, u32), right: &(u64, u32)| {
+            let is_same = || order.compare(key_at(left.1), key_at(right.1)).is_eq();
+            left.0 == right.0 && (shape.differs_in_heads() || is_same())
         };
+        items.dedup_by(|later, earlier| {
+            let is_hidden =
+                is_same_key(later, earlier) && is_hidden_by(op_at(earlier.1).0, op_at(later.1).0);
+            if is_hidden {
+                *earlier = *later;
+            }
+            is_hidden
+        });
+        let is_repeated = |place: usize| is_same_key(&items[place], &items[place + 1]);
+        let repeated = repeated(items.len(), is_repeated);
+        let (heads, operations): (Vec<u64>, Vec<u32>) = items.into_iter().unzip();
         Self {
-            repeated: repeated(count, is_repeated),
+            repeated,
             run: Arc::new(SortedRun {
                 shape,
-                heads,
+                heads: if order.is_bytewise() {
+                    heads
+                } else {
+                    Vec::new()
+                },
                 offsets: Vec::new(),
             }),
-            offsets: Vec::with_capacity(count),
+            offsets: Vec::with_capacity(operations.len()),
             operations,
+            made_of: count,
         }
+    }
+
+    /// How many operations it was made of.
+    pub(crate) fn made_of(&self) -> usize {
+        self.made_of
     }
 
     /// Operations in the run.
@@ -331,6 +353,31 @@ fn items_by_key<'a>(
     items
 }
 
+/// As [`items_by_key`], in an order that has no heads.
+fn items_by_order<'a>(
+    count: u32,
+    order: &KeyOrder,
+    key_at: &impl Fn(u32) -> &'a [u8],
+) -> Vec<(u64, u32)> {
+    let mut items: Vec<(u64, u32)> = (0..count).map(|operation| (0, operation)).collect();
+    items.sort_unstable_by(|left, right| {
+        order
+            .compare(key_at(left.1), key_at(right.1))
+            .then_with(|| left.1.cmp(&right.1))
+    });
+    items
+}
+
+/// Whether a later operation of the same commit on the same key hides an earlier one from everybody. Of spilled values the
+/// flush must know when they die, and what is not a put may have a meaning of its own.
+fn is_hidden_by(earlier: EntryKind, later: EntryKind) -> bool {
+    let hides = match later {
+        EntryKind::Put | EntryKind::PutPacked | EntryKind::PutSpilled | EntryKind::Delete => true,
+        EntryKind::SingleDelete | EntryKind::RangeDelete | EntryKind::Merge => false,
+    };
+    hides && matches!(earlier, EntryKind::Put | EntryKind::PutPacked)
+}
+
 /// The places of equal neighbours among `count`; `is_repeated` tells of a place and the next one.
 fn repeated(count: usize, is_repeated: impl Fn(usize) -> bool) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
@@ -362,6 +409,9 @@ pub struct SortedRun {
 }
 
 impl SortedRun {
+    /// Bytes that an entry takes at most.
+    pub(crate) const ENTRY_BYTES: usize = size_of::<u64>() + size_of::<EntryOffset>();
+
     /// A run of published `entries` of an arena, in any order.
     pub(crate) fn of_entries(entries: &[EntryOffset], arena: &Arena, order: &KeyOrder) -> Self {
         let shape = match order.is_bytewise() {

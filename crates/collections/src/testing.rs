@@ -96,6 +96,21 @@ pub(crate) fn sort_model(entries: &mut [ModelEntry], order: &KeyOrder) {
     });
 }
 
+/// Those of the operations of one commit that its run has: not a put that the next operation on its key hides.
+pub(crate) fn in_run(entries: &[ModelEntry], order: &KeyOrder) -> Vec<ModelEntry> {
+    use EntryKind::{Delete, Put, PutPacked, PutSpilled};
+    let is_in = |(place, entry): &(usize, &ModelEntry)| {
+        let mut later = entries[place + 1..].iter();
+        let next = later.find(|later| order.compare(&later.key, &entry.key).is_eq());
+        !matches!(
+            (entry.kind, next.map(|next| next.kind)),
+            (Put | PutPacked, Some(Put | PutPacked | PutSpilled | Delete))
+        )
+    };
+    let entries = entries.iter().enumerate().filter(is_in);
+    entries.map(|(_, entry)| entry.clone()).collect()
+}
+
 /// Walks a sorted vector by looking at every entry; can be told to fail, and to lend.
 pub(crate) struct ModelCursor {
     order: KeyOrder,

@@ -60,7 +60,7 @@ impl Writer {
 impl Memtable {
     /// Inserts the operations of the commit `sequence`, which must not be smaller than that of an earlier insertion: so many,
     /// and `op_at` answers each by its number. A `run`, sorted over the keys of the same operations, makes them a source of
-    /// their own; without it they are sorted later, with others.
+    /// their own, without those that it leaves out; without it they are sorted later, with others.
     ///
     /// # Errors
     /// [`Full`] when they do not fit (see [`Memtable::fits`]) or when the run is not of as many operations; nothing is
@@ -76,18 +76,17 @@ impl Memtable {
             return Ok(());
         }
         debug_assert!(sequence >= self.largest_sequence());
-        if !self.fits(0, count) || run.as_ref().is_some_and(|run| run.len() != count) {
+        if !self.fits(0, count) || run.as_ref().is_some_and(|run| run.made_of() != count) {
             return Err(Full);
         }
+        let count = run.as_ref().map_or(count, PreparedRun::len);
         let start = writer.arena.tail();
         let loose_before = writer.loose.len();
         if run.is_none() && writer.loose.capacity() - loose_before < count {
             // As of lists, the first is small.
-            let few = writer.loose.capacity() == 0;
-            let entries = if few {
-                FIRST_LIST_ENTRIES
-            } else {
-                self.list_entries
+            let entries = match writer.loose.capacity() {
+                0 => FIRST_LIST_ENTRIES,
+                _ => self.list_entries,
             };
             writer.loose.reserve(entries.max(count));
         }
@@ -173,7 +172,7 @@ impl Memtable {
 
     /// Tells the budget what the memtable takes, once that has changed enough.
     pub(super) fn account(&self, writer: &mut Writer) {
-        let bytes = self.fixed_bytes() + writer.source_bytes + size_of_val(&*writer.loose);
+        let bytes = self.bytes_taken(writer);
         writer.charge.follow(bytes, CHARGE_STEP_BYTES);
     }
 

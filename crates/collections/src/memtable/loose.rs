@@ -29,6 +29,10 @@ use crate::{arena::EntryOffset, sorted_run::SortedRun};
 /// So many loose entries become a sorted run when a walk begins; fewer go into the skip list.
 pub(super) const SORTED_MIN: usize = 32;
 
+/// What is counted for a loose entry: its place, and what it will take of a run, so that a walk, which sorts what is loose and
+/// asks nobody for memory, does not exceed the budget.
+pub(super) const ENTRY_BYTES: usize = size_of::<EntryOffset>() + SortedRun::ENTRY_BYTES;
+
 /// How many entries are loose, and who arranges them. Which ones they are is the writer's.
 pub(super) struct Loose {
     /// Entries that no source has, those that are being sorted included. Written under the writer lock.
@@ -63,6 +67,10 @@ impl Loose {
     fn count(&self) -> usize {
         // Acquire: pairs with both of the above.
         self.count.load(Ordering::Acquire)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.count() * ENTRY_BYTES
     }
 }
 

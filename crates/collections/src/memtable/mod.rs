@@ -327,8 +327,14 @@ impl Memtable {
     /// Bytes of memory that the memtable takes: touched pages of its arena, and its indexes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let writer = self.writer.lock();
-        self.fixed_bytes() + writer.source_bytes + size_of_val(&*writer.loose)
+        self.bytes_taken(&self.writer.lock())
+    }
+
+    /// Bytes of memory that so many operations more may take besides their entries.
+    #[must_use]
+    pub fn index_growth(&self, operations: usize) -> usize {
+        let index = self.index.as_ref();
+        index.map_or(0, |index| index.growth(operations)) + operations * loose::ENTRY_BYTES
     }
 
     /// True when its entries are in huge pages, as far as the system has them: then it takes up memory from the first on.
@@ -342,10 +348,11 @@ impl Memtable {
         self.arena.populate_ahead(bytes);
     }
 
-    /// What it takes besides the indexes of sources.
-    fn fixed_bytes(&self) -> usize {
+    /// As [`Memtable::memory_bytes`], for the holder of the writer lock.
+    fn bytes_taken(&self, writer: &Writer) -> usize {
         let index = self.index.as_ref().map_or(0, HashIndex::touched_bytes);
-        self.arena.touched_bytes() + index + self.marks.memory_bytes(self.bytes())
+        let order = writer.source_bytes + self.loose.memory_bytes();
+        self.arena.touched_bytes() + index + self.marks.memory_bytes(self.bytes()) + order
     }
 
     /// How full it is, as a share of the room for entries or of that for keys, whichever is less; 0 to 1.

@@ -7,7 +7,7 @@ use crate::{
     arena::ArenaPool,
     pages::PageSize,
     sorted_run::PreparedRun,
-    testing::{ModelCursor, ModelEntry, Random, orders, seen, sort_model, walk_both},
+    testing::{ModelCursor, ModelEntry, Random, in_run, orders, seen, sort_model, walk_both},
 };
 
 fn memtable(order: &KeyOrder, bytes: usize, entries_max: usize) -> Arc<Memtable> {
@@ -42,7 +42,10 @@ fn ops<'a>(
 }
 
 fn run_of(order: &KeyOrder, batch: &[ModelEntry]) -> PreparedRun {
-    PreparedRun::sort(order, batch.len(), |index| &batch[index as usize].key)
+    PreparedRun::sort(order, batch.len(), |index| {
+        let entry = &batch[index as usize];
+        (entry.kind, &entry.key)
+    })
 }
 
 fn batch(random: &mut Random, variety: usize, count: usize, sequence: u64) -> Vec<ModelEntry> {
@@ -134,11 +137,15 @@ fn is_like_a_sorted_vector_of_versions() {
                     _ => random.below(90),
                 };
                 let batch = batch(&mut random, 120, count, sequence);
-                let run = (batch.len() >= 32 || random.chance(10)).then(|| run_of(&order, &batch));
+                let has_run = batch.len() >= 32 || random.chance(10);
+                let run = has_run.then(|| run_of(&order, &batch));
                 memtable
                     .insert(SeqNo(sequence), ops(&order, &batch), run)
                     .expect("it fits");
-                model.extend(batch);
+                model.extend(match has_run {
+                    true => in_run(&batch, &order),
+                    false => batch,
+                });
                 if memtable.is_unarranged() || random.chance(8) {
                     memtable.arrange();
                 }
@@ -183,10 +190,15 @@ fn arrivals_are_what_came_in_order() {
             let bound = if random.chance(10) { 60 } else { 4 };
             let count = 1 + random.below(bound);
             let batch = batch(&mut random, 100, count, sequence);
-            let run = (batch.len() >= 32).then(|| run_of(&order, &batch));
+            let has_run = batch.len() >= 32;
+            let run = has_run.then(|| run_of(&order, &batch));
             memtable
                 .insert(SeqNo(sequence), ops(&order, &batch), run)
                 .expect("there is room");
+            let batch = match has_run {
+                true => in_run(&batch, &order),
+                false => batch,
+            };
             came.extend(batch.into_iter().map(|entry| (entry.key, entry.sequence)));
             tails.push((memtable.tail(), came.len()));
         }
@@ -234,7 +246,7 @@ fn merging_keeps_what_snapshots_see() {
             memtable
                 .insert(SeqNo(sequence), ops(&order, &batch), Some(run))
                 .expect("it fits");
-            model.extend(batch);
+            model.extend(in_run(&batch, &order));
         }
         sort_model(&mut model, &order);
         assert_eq!(memtable.run_count(), 100);
@@ -405,7 +417,9 @@ fn single_writes_are_sorted_together() {
     put(1);
     assert!(memtable.is_unarranged());
     assert_eq!(memtable.run_count(), 0);
+    let counted = memtable.memory_bytes();
     memtable.arrange();
+    assert!(memtable.memory_bytes() <= counted, "was counted ahead");
     assert!(!memtable.is_unarranged());
     assert_eq!(memtable.run_count(), 1);
     assert_eq!(all(&memtable).len(), MANY);
@@ -527,8 +541,11 @@ mod loom_models {
 
     fn put(memtable: &Memtable, sequence: u64, keys: &[&'static [u8]], with_run: bool) {
         let order = memtable.order().clone();
-        let run =
-            with_run.then(|| PreparedRun::sort(&order, keys.len(), |index| keys[index as usize]));
+        let run = with_run.then(|| {
+            PreparedRun::sort(&order, keys.len(), |index| {
+                (EntryKind::Put, keys[index as usize])
+            })
+        });
         let op_at = |number: usize| MemtableOp {
             kind: EntryKind::Put,
             expires_at: 0,

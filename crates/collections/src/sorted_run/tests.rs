@@ -6,7 +6,7 @@ use super::{KeyShape, PreparedRun, RunSource, SortedRun};
 use crate::{
     arena::{Arena, ArenaPool, ArenaWriter, EntryOffset, NewEntry},
     skip_list::SkipList,
-    testing::{ModelEntry, Random, orders, sort_model},
+    testing::{ModelEntry, Random, in_run, orders, sort_model},
 };
 
 /// Appends operations with `keys` and makes their run.
@@ -18,11 +18,26 @@ fn run_of(
     model: &mut Vec<ModelEntry>,
     kinds: &[EntryKind],
 ) -> Arc<SortedRun> {
-    let mut prepared = PreparedRun::sort(order, keys.len(), |index| &keys[index as usize]);
+    let first = model.len();
+    let kind_at = |number: usize| kinds[(first + number) % kinds.len()];
+    let op_at = |number: u32| (kind_at(number as usize), &keys[number as usize][..]);
+    let mut prepared = PreparedRun::sort(order, keys.len(), op_at);
     let (operations, offsets) = prepared.parts();
+    let all = (0..keys.len()).map(|number| ModelEntry {
+        key: keys[number].clone(),
+        sequence,
+        age: number,
+        kind: kind_at(number),
+        expires_at: 0,
+        value: Vec::new(),
+    });
+    let all: Vec<ModelEntry> = all.collect();
+    let wanted = in_run(&all, order);
+    let mut has: Vec<usize> = operations.iter().map(|number| *number as usize).collect();
+    has.sort_unstable();
+    assert!(wanted.iter().map(|entry| entry.age).eq(has));
     for number in operations {
-        let kind = kinds[model.len() % kinds.len()];
-        let key = &keys[*number as usize];
+        let (kind, key) = op_at(*number);
         offsets.push(append(writer, key, sequence, kind, model));
     }
     prepared.seal().expect("every operation has its offset")
@@ -122,7 +137,7 @@ fn a_prepared_run_is_sorted_and_searched_like_a_vector() {
                 let (arena, mut writer) = Arena::new(&pool, 1 << 16);
                 let keys = keys(&mut random, shape, count);
                 let mut model = Vec::new();
-                let kinds = [EntryKind::Put];
+                let kinds = [EntryKind::Put, EntryKind::PutSpilled, EntryKind::Delete];
                 let run = run_of(&mut writer, &order, SeqNo(5), &keys, &mut model, &kinds);
                 sort_model(&mut model, &order);
                 check(&run, &model, &arena, &order, &mut random);
@@ -134,7 +149,9 @@ fn a_prepared_run_is_sorted_and_searched_like_a_vector() {
 #[test]
 fn a_run_that_lacks_offsets_cannot_be_sealed() {
     let keys = [b"a", b"b"];
-    let mut run = PreparedRun::sort(&KeyOrder::BYTEWISE, 2, |index| keys[index as usize]);
+    let mut run = PreparedRun::sort(&KeyOrder::BYTEWISE, 2, |index| {
+        (EntryKind::Put, keys[index as usize])
+    });
     run.parts().1.push(EntryOffset(1));
     assert!(run.seal().is_none());
 }

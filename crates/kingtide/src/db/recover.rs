@@ -336,8 +336,12 @@ fn insert(table: &Memtable, sequence: SeqNo, ops: &[Op<'_>]) -> std::result::Res
         left.collect()
     });
     let points = left.as_deref().unwrap_or(ops);
-    let run = PreparedRun::is_worth_it(order, points.len())
-        .then(|| PreparedRun::sort(order, points.len(), |index| points[index as usize].key));
+    let run = PreparedRun::is_worth_it(order, points.len()).then(|| {
+        PreparedRun::sort(order, points.len(), |index| {
+            let op = &points[index as usize];
+            (op.kind, op.key)
+        })
+    });
     let op_at = |place: usize| {
         let op = &points[place];
         MemtableOp {

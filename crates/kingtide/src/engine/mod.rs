@@ -308,7 +308,7 @@ impl Engine {
                 ),
             ));
         }
-        self.pipeline.make_memory_room(bytes)
+        self.pipeline.make_memory_room(bytes, 0)
     }
 
     /// Bytes that all open transactions hold, of writes and of what they remember of reads; each may hold 4 KiB more than

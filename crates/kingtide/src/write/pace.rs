@@ -40,33 +40,36 @@ impl Pipeline {
     pub(super) fn admit(&self, writes: &WriteSet) -> Result<()> {
         let bytes = writes.arena_bytes();
         let is_calm = self.stall.is_calm() && !is_behind(writes);
-        if is_calm && self.memory.is_ample(bytes) {
+        let is_ample = self.memory.is_ample(bytes);
+        if is_calm && is_ample {
             return Ok(());
         }
-        self.make_memory_room(bytes)?;
+        if !is_ample {
+            self.make_memory_room(bytes, index_growth(writes))?;
+        }
         if let Some(bytes) = self.stall.take_bytes(bytes) {
             self.hold_back(writes, bytes);
         }
         Ok(())
     }
 
-    /// Makes room in memory for `bytes` more, and waits for it when it must.
+    /// Makes room in memory for `bytes` more, and waits for it when it must; for what comes on top, `growth`, only as long as
+    /// there is something to flush.
     ///
     /// # Errors
     /// `Busy`, or the flush's error, when there is none in time.
-    pub(crate) fn make_memory_room(&self, bytes: usize) -> Result<()> {
+    pub(crate) fn make_memory_room(&self, bytes: usize, growth: usize) -> Result<()> {
         if self.memory.is_ample(bytes) {
             return Ok(());
         }
+        let all = bytes.saturating_add(growth);
         let squeeze = || {
             self.memtables.release();
-            self.memory.squeeze(bytes) || {
-                if let Some(early) = self.early.get() {
-                    early.flush_early();
-                    // An empty memtable may have been exchanged; what it held is kept now.
-                    self.memtables.release();
-                }
-                self.memory.has_room(bytes)
+            self.memory.squeeze(all) || {
+                let is_flushing = self.early.get().is_some_and(|early| early.flush_early());
+                // An empty memtable may have been exchanged; what it held is kept now.
+                self.memtables.release();
+                self.memory.has_room(if is_flushing { all } else { bytes })
             }
         };
         if squeeze() {
@@ -210,4 +213,13 @@ fn is_behind(writes: &WriteSet) -> bool {
     // Relaxed: as in `note_backlog`.
     let is_behind = |family: &Family| family.is_behind.load(Ordering::Relaxed);
     writes.sections().any(|section| is_behind(&section.family))
+}
+
+/// Bytes that `writes` may take in the indexes of memtables, which are touched page by page.
+fn index_growth(writes: &WriteSet) -> usize {
+    let growth = writes.sections().map(|section| {
+        let active = &section.family.load().active;
+        active.table.index_growth(section.op_count())
+    });
+    growth.sum()
 }

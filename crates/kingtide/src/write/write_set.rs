@@ -212,7 +212,7 @@ impl Section {
     /// The operations on keys as a memtable takes them, once they are prepared: how many, and each by its number.
     pub(crate) fn ops<'a>(&'a self) -> (usize, impl Fn(usize) -> MemtableOp<'a>) {
         let op_at = |place| {
-            let op = &self.index[self.surviving_index(place)];
+            let op = self.surviving_op(place);
             MemtableOp {
                 kind: op.kind,
                 expires_at: op.expires_at,
@@ -228,10 +228,9 @@ impl Section {
         self.surviving.as_ref().map_or(self.index.len(), Vec::len)
     }
 
-    fn surviving_index(&self, place: usize) -> usize {
-        self.surviving
-            .as_ref()
-            .map_or(place, |surviving| surviving[place] as usize)
+    fn surviving_op(&self, place: usize) -> &OpIndex {
+        let surviving = self.surviving.as_ref();
+        &self.index[surviving.map_or(place, |surviving| surviving[place] as usize)]
     }
 
     /// The keys that are written, with their hashes (0 when the order has none). Range deletes are not among them.
@@ -724,7 +723,8 @@ impl WriteSet {
             let count = section.surviving_count();
             if PreparedRun::is_worth_it(order, count) {
                 section.run = Some(PreparedRun::sort(order, count, |place| {
-                    section.key(section.surviving_index(place as usize) as u32)
+                    let op = section.surviving_op(place as usize);
+                    (op.kind, section.bytes(&op.key))
                 }));
             } else {
                 section.prefetch();
