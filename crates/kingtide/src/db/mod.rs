@@ -488,6 +488,8 @@ impl Db {
             }
         }
         self.shared.background.schedule_overdue(self.engine());
+        // Who waits here does not write. Now, so that merges do not come on top; again for what is being flushed.
+        self.engine().release_memory();
         // What is running may be all that is needed.
         self.shared.background.wait_idle()?;
         // Before the cache is filled.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kingtide_base::{
-    FileId,
+    FileId, SegmentId,
     planted::{self, Bug},
 };
 use kingtide_format::{Edit, TableMeta};
@@ -45,7 +45,7 @@ impl ManifestSlot {
 
 impl Engine {
     /// Puts the flush of `memory` in place: its tables [as deep as they may go](super::place), the memtable gone, the log's
-    /// start moved.
+    /// start moved. Answers the oldest segment of the log that is still needed, for [`Engine::retire_log`].
     ///
     /// # Errors
     /// As [`ManifestSlot::append`]; `NotFound` when the family was dropped meanwhile. Nothing is installed then.
@@ -54,7 +54,7 @@ impl Engine {
         family: &Arc<Family>,
         memory: &Arc<Memory>,
         output: &Output,
-    ) -> Result<()> {
+    ) -> Result<SegmentId> {
         self.unpin_log(Some(memory));
         let mut manifest = self.manifest.lock();
         self.check_family(family)?;
@@ -90,13 +90,12 @@ impl Engine {
         })?;
         drop(places);
         drop(manifest);
-        self.retire_log(needed.segment);
         let spilled = memory.spilled.all();
         spilled.iter().for_each(|value| value.unpin());
         let spilled_bytes: u64 = spilled.iter().map(|value| value.meta().file_bytes).sum();
         family.counters.note_flush(output.bytes() + spilled_bytes);
         family.add_rest_credit(output.table_bytes());
-        Ok(())
+        Ok(needed.segment)
     }
 
     /// Puts a merge in place: `inputs` (level and file) go, the output's tables join `target_level`.
@@ -205,7 +204,7 @@ impl Engine {
     }
 
     /// Gives back log segments that the durable manifest no longer asks for.
-    pub(crate) fn retire_log(&self, oldest_needed: kingtide_base::SegmentId) {
+    pub(crate) fn retire_log(&self, oldest_needed: SegmentId) {
         let names = {
             let mut state = self.pipeline.order.lock();
             state.log.tail.retire(self.env.as_ref(), oldest_needed)

@@ -87,6 +87,8 @@ pub(crate) struct Family {
     pub(crate) value_room: ValueRoomCell,
     /// Set while merges are so far behind that writers are held back although nothing waits for a flush.
     pub(crate) is_behind: AtomicBool,
+    /// Set while a flush still holds the memtable that it has put in place as tables: its memory is about to be free.
+    pub(crate) is_giving_back: AtomicBool,
     /// Held by whoever puts another memtable in the place of a full one.
     pub(crate) rotating: Mutex<()>,
     /// How the family stood when it was settled last; see `background/settle`.
@@ -142,6 +144,7 @@ impl Family {
             emptied: ArcSwap::default(),
             value_room: ValueRoomCell::default(),
             is_behind: AtomicBool::new(false),
+            is_giving_back: AtomicBool::new(false),
             rotating: Mutex::new(()),
             settled: Mutex::new(None),
             warmed: AtomicU64::new(0),

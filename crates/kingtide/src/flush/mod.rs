@@ -19,6 +19,7 @@ use kingtide_base::{
     planted::{self, Bug},
 };
 use kingtide_collections::{Memtable, MergeCursor, PassCursor};
+use kingtide_env::sync::atomic::Ordering;
 use kingtide_format::TableMeta;
 
 use self::{ascent::Stragglers, bounded::Bounded};
@@ -227,18 +228,25 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
     };
     let now = engine.unix_seconds();
     output.date_tombstones(memory.tombstones_since().unwrap_or(now));
-    if let Err(error) = engine.install_flush(family, &memory, &output) {
-        engine.reject_output(output);
-        return match family.is_dropped() {
-            true => Ok(false),
-            false => Err(error),
-        };
-    }
+    let giving_back = GivingBack::begin(family);
+    let oldest_needed = match engine.install_flush(family, &memory, &output) {
+        Ok(segment) => segment,
+        Err(error) => {
+            engine.reject_output(output);
+            return match family.is_dropped() {
+                true => Ok(false),
+                false => Err(error),
+            };
+        }
+    };
     family.counters.note_dropped(&output.books.dropped);
     let bytes = memory.table.bytes();
     drop(memory);
+    drop(giving_back);
     let nanos = engine.env.monotonic_nanos().saturating_sub(begun);
     engine.pipeline.note_flushed(family, (bytes, nanos));
+    // Not before writers go on: it takes long.
+    engine.retire_log(oldest_needed);
     watch.end(|micros| Event::FlushEnd {
         family: family.name(),
         tables: output.tables.len(),
@@ -246,6 +254,23 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
         micros,
     });
     Ok(true)
+}
+
+/// A flush that is about to let go of its memtable: until this is dropped, nobody makes another one in new memory.
+struct GivingBack<'a>(&'a Family);
+
+impl<'a> GivingBack<'a> {
+    fn begin(family: &'a Family) -> Self {
+        // Relaxed, here and below: as in `Pipeline::may_seal`.
+        family.is_giving_back.store(true, Ordering::Relaxed);
+        Self(family)
+    }
+}
+
+impl Drop for GivingBack<'_> {
+    fn drop(&mut self) {
+        self.0.is_giving_back.store(false, Ordering::Relaxed);
+    }
 }
 
 /// How many parts `memtable` is written in: several if it is large.

@@ -2,7 +2,9 @@
 
 use std::{io, sync::Arc};
 
-use kingtide_env::{CrashImage, FaultyEnv, MemoryEnv, Operation, Rule, Times};
+use kingtide_env::{
+    CrashImage, FaultyEnv, MemoryEnv, Operation, Rule, Times, sync::atomic::Ordering,
+};
 
 use crate::{ColumnFamily, Db, ErrorKind, FamilyOptions, IterOptions, Options, SyncMode};
 
@@ -120,6 +122,7 @@ fn a_failed_flush_is_tried_again() {
         }
         // The background may have been the one that failed.
         assert!(refusals <= 1, "{operation:?} of {ending}");
+        assert!(!family.family.is_giving_back.load(Ordering::Relaxed));
         assert_eq!(
             get(&db, &family, b"short").as_deref(),
             Some(b"s".as_slice())

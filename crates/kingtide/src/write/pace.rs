@@ -186,9 +186,14 @@ impl Pipeline {
             .store(admission(&standing).is_some(), Ordering::Relaxed);
     }
 
-    /// True when another memtable of the family may be sealed: those that wait take less than they may.
+    /// True when another memtable of the family may be sealed: those that wait take less than they may, and the next one
+    /// can have the memory of one that was flushed.
     pub(super) fn may_seal(&self, family: &Family) -> bool {
         let current = family.load();
+        // Relaxed: a hint. Set before the last sealed memtable leaves, and so seen by who sees that it has left.
+        if current.sealed.is_empty() && family.is_giving_back.load(Ordering::Relaxed) {
+            return false;
+        }
         let sealed: usize = current
             .sealed
             .iter()

@@ -562,6 +562,24 @@ fn the_memtable_after_a_full_one_is_in_huge_pages() {
     assert!(!active().table.is_huge(), "memory is short");
 }
 
+/// Goal: no memtable is made in new memory while that of one that was flushed is about to be free. Method: the moments of a
+/// flush, by hand: the last sealed memtable has left, then its memory is there.
+#[test]
+fn the_next_memtable_waits_for_the_memory_of_one_that_was_flushed() {
+    let (pipeline, family) = pipeline();
+    let giving_back = |is| family.is_giving_back.store(is, Ordering::Relaxed);
+    assert!(pipeline.may_seal(&family));
+    giving_back(true);
+    assert!(!pipeline.may_seal(&family));
+    let active = Arc::clone(&family.load().active);
+    pipeline.try_rotate(&family, &active);
+    assert!(Arc::ptr_eq(&family.load().active, &active), "not yet");
+    giving_back(false);
+    assert!(pipeline.may_seal(&family));
+    pipeline.try_rotate(&family, &active);
+    assert!(!Arc::ptr_eq(&family.load().active, &active));
+}
+
 /// Goal: after a close nothing is committed, and a dropped family takes nothing.
 #[test]
 fn closed_and_dropped_are_refused() {
