@@ -122,7 +122,7 @@ const WORKLOADS: &[Workload] = &[
         operations: 3_400_000,
         of_round: 100_000,
         what: "reads of pairs",
-        ci_seconds: 15,
+        ci_seconds: 10,
     },
     Workload {
         name: "bank",
@@ -193,7 +193,7 @@ pub fn run_ci(threads: usize) -> Checked {
     let proofs = [
         run_hermitage(&Extent::FULL, threads),
         run_crashes(&Extent::FULL, None, (threads, Some(CRASH_SECONDS))),
-        run_histories(1_000_000, 1, Some(25), threads),
+        run_histories(1_000_000, 1, Some(18), threads),
     ];
     proofs.into_iter().collect::<Checked>()?;
     WORKLOADS

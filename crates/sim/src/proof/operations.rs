@@ -74,7 +74,7 @@ pub fn run_ci(threads: usize) -> Checked {
             METAMORPHIC_RUNS,
             METAMORPHIC_OPERATIONS,
             1,
-            Some(90),
+            Some(60),
             threads,
         ),
         run_sequences(2, (0, None), Some(120), threads),
