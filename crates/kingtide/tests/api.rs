@@ -293,6 +293,36 @@ fn idle_tables_stay_open_up_to_the_limit() {
     }
 }
 
+/// Goal: tables that were merged away take no memory while an iterator keeps their files, which it goes on to read. Method: a
+/// merge behind an iterator that has seen its first entry.
+#[test]
+fn merged_tables_are_closed_although_an_iterator_keeps_them() {
+    let fixture = Fixture::new();
+    let db = &fixture.db;
+    let family = db.create_family("f", unsynced()).unwrap();
+    for part in 0..3_u32 {
+        for key in part * 1000..(part + 1) * 1000 {
+            db.put(&family, &key.to_be_bytes(), b"old").unwrap();
+            db.put(&family, &(key % 7).to_be_bytes(), b"old").unwrap();
+        }
+        db.flush(&family).unwrap();
+    }
+    let mut iter = db.iter(&family, IterOptions::default()).unwrap();
+    iter.seek_to_first().unwrap();
+    assert!(db.stats().unwrap().open_tables >= 3);
+    db.compact(&family).unwrap();
+    // What the merge wrote is one table, which nobody needs to have asked for yet.
+    assert!(db.stats().unwrap().open_tables <= 1);
+    assert_eq!(db.get(&family, b"none").unwrap(), None);
+    let mut count = 0;
+    for entry in iter.entries() {
+        assert_eq!(entry.unwrap().1, b"old");
+        count += 1;
+    }
+    assert_eq!(count, 3000);
+    db.close().unwrap();
+}
+
 // Promise: own-writes.
 #[test]
 fn every_way_to_read_sees_own_writes() {

@@ -41,8 +41,9 @@ pub(super) struct Claim<'a> {
     family: &'a Family,
     hold: HoldId,
     pub(super) plan: MergePlan,
-    /// The tables that the plan was made of.
-    pub(super) version: Arc<Version>,
+    /// The tables under the target level when the plan was made. Not those above: tables that other merges replace while a long
+    /// one runs would stay until its end.
+    pub(super) below: Arc<Version>,
     /// Level and table.
     pub(super) inputs: Vec<(u8, Arc<TableMeta>)>,
 }
@@ -87,11 +88,12 @@ impl<'a> Claim<'a> {
         }
         let files = plan.inputs.iter().map(|input| input.file);
         let hold = busy.hold(files.collect(), plan.reservation.clone());
+        let below = Arc::new(version.below(level_number(plan.target_level)));
         Ok(Some(Self {
             family,
             hold,
             plan,
-            version,
+            below,
             inputs,
         }))
     }

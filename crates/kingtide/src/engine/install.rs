@@ -145,6 +145,8 @@ impl Engine {
         drop(manifest);
         for (_, table) in inputs {
             self.files.live.remove(table);
+            // Its file stays for as long as an older version is read. Whoever does that opens it again.
+            self.files.tables.forget(table.file);
         }
         let bytes_read = inputs.iter().map(|(_, table)| table.file_bytes).sum();
         family.counters.note_merge(bytes_read, output.bytes());

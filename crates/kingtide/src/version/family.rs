@@ -153,6 +153,22 @@ impl Version {
         })
     }
 
+    /// The tables under `level` alone. Whoever needs no others holds no others: they may die meanwhile.
+    pub(crate) fn below(&self, level: u8) -> Self {
+        if level >= self.depth() {
+            return Self::empty(self.order.clone());
+        }
+        let emptied = usize::from(level);
+        let kept = self.levels[emptied..].iter().cloned();
+        let levels = std::iter::repeat_with(Arc::default).take(emptied);
+        let table_levels = self.table_levels.iter().map(|(file, of)| (*file, *of));
+        Self {
+            order: self.order.clone(),
+            levels: levels.chain(kept).collect(),
+            table_levels: Arc::new(table_levels.filter(|(_, of)| *of > level).collect()),
+        }
+    }
+
     /// The levels, level 1 first; the last one has tables.
     pub(crate) fn levels(&self) -> impl ExactSizeIterator<Item = &Arc<Level>> {
         self.levels.iter()

@@ -195,3 +195,28 @@ fn searches_agree_with_a_look_at_every_table() {
         }
     }
 }
+
+/// Goal: what lies under a level is found there, and nothing above it is held. Method: tables are asked for, and whether they are
+/// held once the version itself is dropped.
+#[test]
+fn what_lies_below_holds_nothing_above() {
+    for level in 0..=4 {
+        let whole = version();
+        let below = whole.below(level);
+        let tables = whole.tables().map(|(of, table)| (of, Arc::clone(table)));
+        let (above, under): (Vec<_>, Vec<_>) = tables.partition(|(of, _)| *of <= level);
+        let found: Vec<_> = below.tables().map(|(_, table)| table.file).collect();
+        let expected: Vec<_> = under.iter().map(|(_, table)| table.file).collect();
+        assert_eq!(found, expected, "under level {level}");
+        let depth = if under.is_empty() { 0 } else { whole.depth() };
+        assert_eq!(below.depth(), depth, "under level {level}");
+        assert_eq!(
+            files(below.tables_for_key(3, b"e")).len(),
+            usize::from(level < 3)
+        );
+        drop(whole);
+        let is_held = |(_, table): &(u8, Arc<TableMeta>)| Arc::strong_count(table) > 1;
+        assert!(under.iter().all(is_held), "under level {level}");
+        assert!(!above.iter().any(is_held), "under level {level}");
+    }
+}
