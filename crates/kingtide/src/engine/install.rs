@@ -145,7 +145,7 @@ impl Engine {
         drop(manifest);
         for (_, table) in inputs {
             self.files.live.remove(table);
-            // Its file stays for as long as an older version is read. Whoever does that opens it again.
+            // Its file stays while an older version is read, or a clone has it. Whoever reads it opens it again.
             self.files.tables.forget(table.file);
         }
         let bytes_read = inputs.iter().map(|(_, table)| table.file_bytes).sum();
