@@ -21,10 +21,9 @@ pub(crate) enum Below {
 }
 
 impl Below {
-    /// The tables under `level` of `version`; all tables for 0.
-    pub(crate) fn levels(version: &Version, level: u8, order: &KeyOrder) -> Self {
-        let below = version.tables().filter(|(of, _)| *of > level);
-        let mut tables: Vec<_> = below.map(|(_, table)| table).collect();
+    /// The tables of `version`, which is [what lies below](Version::below) the target of the pass.
+    pub(crate) fn tables(version: &Version, order: &KeyOrder) -> Self {
+        let mut tables: Vec<_> = version.tables().map(|(_, table)| table).collect();
         tables.sort_by(|left, right| order.compare(&left.smallest, &right.smallest));
         let mut ranges: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         for table in tables {
@@ -62,17 +61,16 @@ impl Below {
 /// Answers for a key whether an older version of it may exist outside of the pass.
 pub(crate) type ExistsBelow = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
-/// The levels under `level` of `version`, which is the one that the pass was planned on; all levels for 0.
+/// Looks into the tables of `version`: [what lay below](Version::below) the target of the pass when it was planned.
 pub(crate) fn exists_below(
     files: &Arc<Files>,
     family: &Arc<Family>,
     version: Arc<Version>,
-    level: u8,
 ) -> ExistsBelow {
     let (files, family) = (Arc::clone(files), Arc::clone(family));
     Arc::new(move |key| {
         let hash = family.order.hash(key);
-        (level.saturating_add(1)..=version.depth()).any(|level| {
+        (1..=version.depth()).any(|level| {
             version.tables_for_key(level, key).any(|meta| {
                 let found = files.tables.with(meta, &family.order, |table| {
                     table.get(key, hash, SeqNo::MAX, &files.blocks)
@@ -115,7 +113,7 @@ mod tests {
 
     fn ranges(version: &Version, level: u8) -> Vec<(String, String)> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        match Below::levels(version, level, &ORDER) {
+        match Below::tables(&version.below(level), &ORDER) {
             Below::Anywhere => panic!("the version is known"),
             Below::In(ranges) => ranges
                 .iter()
@@ -147,7 +145,7 @@ mod tests {
         );
         assert!(ranges(&version, 3).is_empty());
 
-        let below = Below::levels(&version, 1, &ORDER);
+        let below = Below::tables(&version.below(1), &ORDER);
         let holds = |key: &str| below.holds(&ORDER, key.as_bytes());
         for key in ["c", "d", "h", "h1", "k", "p", "r"] {
             assert!(holds(key), "{key}");
@@ -163,7 +161,7 @@ mod tests {
     fn range_deletes_meet_the_tables_that_they_reach() {
         let tables = [(2, table(1, "c", "f")), (2, table(2, "p", "r"))];
         let version = Version::from_tables(ORDER, tables).expect("disjoint");
-        let below = Below::levels(&version, 1, &ORDER);
+        let below = Below::tables(&version.below(1), &ORDER);
         let fragment = |from: &str, to: &str| {
             Fragment::new(from.as_bytes(), to.as_bytes(), &[SeqNo(3)]).expect("one number")
         };

@@ -97,12 +97,10 @@ fn write(
     (claim, urgency): (&Claim<'_>, Urgency),
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Option<Output>> {
-    let target_level = claim.target_level();
-    let below = Arc::clone(&claim.below);
-    let below = exists_below(&engine.files, family, below, target_level);
+    let below = exists_below(&engine.files, family, Arc::clone(&claim.below));
     let mut filter = version_filter(engine, &family.order, claim.plan.is_bottom)
         .with_lookup(below)
-        .with_below(Below::levels(&claim.below, target_level, &family.order));
+        .with_below(Below::tables(&claim.below, &family.order));
     let inputs = Inputs {
         files: Arc::clone(&engine.files),
         family: Arc::clone(family),

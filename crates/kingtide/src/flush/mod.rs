@@ -208,8 +208,8 @@ pub(crate) fn flush_oldest(engine: &Engine, family: &Arc<Family>) -> Result<bool
     memory.table.begin_pass();
     secure_log(engine, &memory)?;
     let mut filter = version_filter(engine, &family.order, is_bottom)
-        .with_lookup(exists_below(&engine.files, family, Arc::clone(&version), 0))
-        .with_below(Below::levels(&version, 0, &family.order));
+        .with_lookup(exists_below(&engine.files, family, Arc::clone(&version)))
+        .with_below(Below::tables(&version, &family.order));
     let parts = parts_of(engine, &memory.table);
     let cuts = cuts(family, (&memory.table, parts), &version)?;
     tell_ranges(
