@@ -29,7 +29,6 @@ mod packed;
 use std::fmt;
 
 use kingtide_base::{Lsn, SeqNo, checksum, checksum_mix, limits::FRAME_PAYLOAD_BYTES_MAX};
-use xxhash_rust::xxh3::Xxh3;
 
 use crate::header::field;
 
@@ -172,36 +171,7 @@ pub const fn frame_bytes(payload_bytes: usize) -> usize {
     (FRAME_HEADER_BYTES + payload_bytes).next_multiple_of(FRAME_ALIGN)
 }
 
-/// Hashes a payload that lies in several pieces. For one piece [`payload_hash`] is faster and gives the same.
-#[derive(Clone, Default)]
-pub struct PayloadHash(Xxh3);
-
-impl PayloadHash {
-    /// The hash of nothing so far.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self(Xxh3::new())
-    }
-
-    /// Goes on with the next piece.
-    pub fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    /// The hash of all pieces in order.
-    #[must_use]
-    pub fn finish(&self) -> u64 {
-        self.0.digest()
-    }
-}
-
-impl fmt::Debug for PayloadHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("PayloadHash").field(&self.finish()).finish()
-    }
-}
-
-/// The hash of a payload in one piece.
+/// The hash of a payload.
 #[must_use]
 #[inline]
 pub fn payload_hash(payload: &[u8]) -> u64 {

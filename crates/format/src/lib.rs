@@ -22,7 +22,7 @@ pub use edit::{
     Edit, EditFault, FAMILY_OPTION_BYTES_MAX, FAMILY_OPTIONS_MAX, decode_edits, encode_edits,
 };
 pub use frame::{
-    FRAME_ALIGN, FRAME_HEADER_BYTES, Frame, FrameFault, FrameHeader, FrameKind, PayloadHash,
+    FRAME_ALIGN, FRAME_HEADER_BYTES, Frame, FrameFault, FrameHeader, FrameKind,
     decode_frame, decode_frame_header, encode_frame_header, find_frame, frame_bytes, payload_hash,
     push_frame,
 };
