@@ -94,7 +94,11 @@ mod tests {
             for part_bytes in [1, 3, 21, 255, 256, 4999, 5000] {
                 let mut parts = ChecksumParts::new(0x5eed);
                 whole.chunks(part_bytes).for_each(|part| parts.add(part));
-                assert_eq!(parts.finish(), checksum(whole, 0x5eed), "{length} {part_bytes}");
+                assert_eq!(
+                    parts.finish(),
+                    checksum(whole, 0x5eed),
+                    "{length} {part_bytes}"
+                );
             }
         }
     }

@@ -22,9 +22,8 @@ pub use edit::{
     Edit, EditFault, FAMILY_OPTION_BYTES_MAX, FAMILY_OPTIONS_MAX, decode_edits, encode_edits,
 };
 pub use frame::{
-    FRAME_ALIGN, FRAME_HEADER_BYTES, Frame, FrameFault, FrameHeader, FrameKind,
-    decode_frame, decode_frame_header, encode_frame_header, find_frame, frame_bytes, payload_hash,
-    push_frame,
+    FRAME_ALIGN, FRAME_HEADER_BYTES, Frame, FrameFault, FrameHeader, FrameKind, decode_frame,
+    decode_frame_header, encode_frame_header, find_frame, frame_bytes, payload_hash, push_frame,
 };
 pub use header::HeaderFault;
 pub use manifest::{MANIFEST_HEADER_BYTES, MANIFEST_VERSION, ManifestHeader};

@@ -2,7 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a call that fails fails the test")]
 
-use std::sync::{Arc, Mutex};
+use std::{
+    cell::RefCell,
+    sync::{Arc, Mutex},
+};
 
 use kingtide::{
     ColumnFamily, CommitOperation, Compression, Db, FamilyOptions, IterOptions, Options,
@@ -109,6 +112,11 @@ fn assert_shown(db: &Db, family: &ColumnFamily) {
     let transaction = db.begin().unwrap();
     let look = |key: &[u8]| transaction.get_with(family, key, <[u8]>::to_vec).unwrap();
     assert_all(look, &walked);
+    let mut held = Vec::new();
+    for (key, value) in &walked {
+        assert!(db.get_into(family, key, &mut held).unwrap());
+        assert!(held == *value, "get_into");
+    }
 }
 
 fn memtable_bytes(db: &Db, family: &ColumnFamily) -> usize {
@@ -132,6 +140,15 @@ fn packed_values_are_whole_to_every_reader() {
         Some(sink)
     };
     assert_eq!(streamed(&key(0)), Some(value(0)));
+    let held = RefCell::new(Vec::new());
+    let read_into = |key: &[u8]| {
+        let mut held = held.borrow_mut();
+        let is_there = transaction.get_into(&f, key, &mut held).unwrap();
+        is_there.then(|| held.clone())
+    };
+    for number in 0..KEYS {
+        assert_eq!(read_into(&key(number)), Some(value(number)));
+    }
     transaction.commit().unwrap();
     assert_shown(&db, &f);
     let mut sink = Vec::new();

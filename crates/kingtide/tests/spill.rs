@@ -80,6 +80,11 @@ fn assert_reads(db: &Db, family: &ColumnFamily, key: &[u8], value: Option<&[u8]>
     let bytes = db.get_to(family, key, &mut copy).unwrap();
     assert_eq!(bytes, value.map(|value| value.len() as u64));
     assert_eq!(copy, value.unwrap_or_default(), "get_to");
+    // What a buffer held before makes no difference.
+    for mut held in [Vec::new(), vec![7; 10], vec![7; 3 << 20]] {
+        let is_there = db.get_into(family, key, &mut held).unwrap();
+        assert_eq!(is_there.then_some(&*held), value, "get_into");
+    }
     let transaction = db.begin().unwrap();
     let looked = transaction.get_with(family, key, <[u8]>::to_vec).unwrap();
     assert_eq!(looked.as_deref(), value, "get_with");
@@ -116,6 +121,9 @@ fn a_spilled_value_reads_like_any_other() {
         assert_eq!(transaction.get(&family, b"a").unwrap().unwrap(), second);
         let mut copy = Vec::new();
         transaction.get_to(&family, b"a", &mut copy).unwrap();
+        assert_eq!(copy, second);
+        copy.truncate(1);
+        assert!(transaction.get_into(&family, b"a", &mut copy).unwrap());
         assert_eq!(copy, second);
         transaction.commit().unwrap();
         // An iterator stays as it was.

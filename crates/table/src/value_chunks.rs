@@ -172,63 +172,121 @@ pub(crate) fn is_chunked(
     Ok(peek_record(&header).is_ok_and(|header| header.is_chunked))
 }
 
+/// Reads the chunks of one value, in order.
+struct Chunks<'f> {
+    file: &'f dyn File,
+    name: &'f str,
+    walk: ChunkWalk,
+    /// Where the record begins.
+    start: u64,
+    /// The chunk as it is stored.
+    stored: Vec<u8>,
+}
+
+impl<'f> Chunks<'f> {
+    /// Those of the value that `pointer` leads to, once `judge` has seen whose it is.
+    ///
+    /// # Errors
+    /// When reading fails, `Corruption`, and what `judge` answers.
+    fn begin(
+        (file, name): (&'f dyn File, &'f str),
+        pointer: &ValuePointer,
+        judge: &mut dyn FnMut(&RecordHeader) -> StorageResult<()>,
+    ) -> StorageResult<Self> {
+        let start = pointer.offset;
+        let fault = |fault: BlockFault| damaged(name, start, fault);
+        let header = read_header((file, name), start)?;
+        let walk = ChunkWalk::begin(&header, place_of(pointer)).map_err(fault)?;
+        let claimed = u64::from(walk.header().stored_bytes) + RECORD_HEADER_BYTES as u64;
+        if claimed != u64::from(pointer.record_bytes) {
+            let wanted = u64::from(pointer.record_bytes);
+            return Err(fault(BlockFault::mismatch(
+                "record length",
+                wanted,
+                claimed,
+            )));
+        }
+        judge(walk.header())?;
+        Ok(Self {
+            file,
+            name,
+            walk,
+            start,
+            stored: Vec::new(),
+        })
+    }
+
+    /// Puts the next chunk, verified, behind the first `filled` bytes of `target`, which must be there, and answers where it ends;
+    /// `None` behind the last. `target` grows where it is too short, and keeps what lies behind.
+    ///
+    /// # Errors
+    /// When reading fails, and `Corruption`.
+    fn next_into(&mut self, target: &mut Vec<u8>, filled: usize) -> StorageResult<Option<usize>> {
+        let Some(at) = self.walk.next_header() else {
+            return Ok(None);
+        };
+        let (file, name) = (self.file, self.name);
+        let fault = |fault: BlockFault| damaged(name, at, fault);
+        let head = read_header((file, name), at)?;
+        let length = self.walk.chunk_bytes(&head).map_err(fault)?;
+        let range = at..at.saturating_add(length as u64);
+        read_range_into(file, name, range, &mut self.stored)?;
+        let end = self.walk.open(&self.stored, (target, filled));
+        end.map(Some).map_err(fault)
+    }
+
+    /// Ends the walk behind the last chunk.
+    ///
+    /// # Errors
+    /// `Corruption`, when the chunks hold less than the record says.
+    fn finish(self) -> StorageResult<RecordHeader> {
+        let finished = self.walk.finish();
+        finished.map_err(|fault| damaged(self.name, self.start, fault))
+    }
+}
+
 /// Hands the value in chunks that `pointer` leads to to `sink`, chunk by chunk, each verified, once `judge` has seen whose
 /// it is.
 ///
 /// # Errors
 /// When reading fails, `Corruption`, and what `judge` and `sink` answer.
 pub(crate) fn read_chunks(
-    (file, name): (&dyn File, &str),
+    file: (&dyn File, &str),
     pointer: &ValuePointer,
     judge: &mut dyn FnMut(&RecordHeader) -> StorageResult<()>,
     sink: &mut dyn FnMut(&[u8]) -> StorageResult<()>,
 ) -> StorageResult<RecordHeader> {
-    let start = pointer.offset;
-    let fault = |fault: BlockFault| damaged(name, start, fault);
-    let header = read_header((file, name), start)?;
-    let mut walk = ChunkWalk::begin(&header, place_of(pointer)).map_err(fault)?;
-    let claimed = u64::from(walk.header().stored_bytes) + RECORD_HEADER_BYTES as u64;
-    if claimed != u64::from(pointer.record_bytes) {
-        let wanted = u64::from(pointer.record_bytes);
-        return Err(fault(BlockFault::mismatch(
-            "record length",
-            wanted,
-            claimed,
-        )));
+    let mut chunks = Chunks::begin(file, pointer, judge)?;
+    let mut piece = Vec::new();
+    while let Some(bytes) = chunks.next_into(&mut piece, 0)? {
+        sink(&piece[..bytes])?;
     }
-    judge(walk.header())?;
-    let (mut chunk, mut piece) = (Vec::new(), Vec::new());
-    while let Some(at) = walk.next_header() {
-        let fault = |fault: BlockFault| damaged(name, at, fault);
-        let head = read_header((file, name), at)?;
-        let length = walk.chunk_bytes(&head).map_err(fault)?;
-        read_range_into(file, name, at..at.saturating_add(length as u64), &mut chunk)?;
-        walk.open(&chunk, &mut piece).map_err(fault)?;
-        sink(&piece)?;
-    }
-    walk.finish().map_err(fault)
+    chunks.finish()
 }
 
-/// The whole value in chunks that `pointer` leads to, with no more than a chunk in memory besides.
+/// Puts the whole value in chunks that `pointer` leads to in the place of what `value` holds, with no more than a chunk in memory
+/// besides.
 ///
 /// # Errors
-/// As [`read_chunks`].
+/// As [`read_chunks`]; what `value` holds then means nothing.
 pub(crate) fn read_whole(
     file: (&dyn File, &str),
     pointer: &ValuePointer,
     judge: &mut dyn FnMut(&RecordHeader) -> StorageResult<()>,
-) -> StorageResult<Vec<u8>> {
-    let mut value = Vec::new();
-    let value_bytes = pointer.value_bytes as usize;
-    read_chunks(file, pointer, judge, &mut |piece| {
-        if value.capacity() == 0 {
+    value: &mut Vec<u8>,
+) -> StorageResult<()> {
+    let mut chunks = Chunks::begin(file, pointer, judge)?;
+    let mut filled = 0;
+    while let Some(end) = chunks.next_into(value, filled)? {
+        if filled == 0 {
             // Only now: a length that nothing intact stands behind must not make it ask for memory.
-            value.reserve_exact(value_bytes);
+            let longer = (pointer.value_bytes as usize).saturating_sub(value.len());
+            value.reserve_exact(longer);
         }
-        value.extend_from_slice(piece);
-        Ok(())
-    })?;
-    Ok(value)
+        filled = end;
+    }
+    value.truncate(filled);
+    chunks.finish().map(|_| ())
 }
 
 #[cfg(test)]

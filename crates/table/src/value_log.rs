@@ -263,8 +263,8 @@ impl ValueFiles {
         if length >= LONG_VALUE_BYTES as u64 {
             let file = (&*value_file.file, name.as_str());
             if is_chunked(file, pointer)? {
-                *value = read_whole(file, pointer, &mut |header| belongs(header, pointer, key))?;
-                return Ok(());
+                let mut judge = |header: &RecordHeader| belongs(header, pointer, key);
+                return read_whole(file, pointer, &mut judge, value);
             }
             let header = read_long(file, pointer, (record, value))?;
             return belongs(&header, pointer, key);
@@ -296,7 +296,9 @@ impl ValueFiles {
     pub fn read_of_any_key(&self, pointer: &ValuePointer) -> StorageResult<Vec<u8>> {
         let value_file = self.open(pointer.file)?;
         let file = (&*value_file.file, value_file.name.as_str());
-        read_whole(file, pointer, &mut |_| Ok(()))
+        let mut value = Vec::new();
+        read_whole(file, pointer, &mut |_| Ok(()), &mut value)?;
+        Ok(value)
     }
 
     /// Hands the value that `pointer` leads to and that was appended for `key` to `sink`, piece by piece. Of a value in

@@ -183,8 +183,7 @@ impl Session for KingtideSession<'_> {
 }
 
 fn get(db: &Db, family: &ColumnFamily, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-    value.clear();
-    Ok(db.get_to(family, key, value)?.is_some())
+    Ok(db.get_into(family, key, value)?)
 }
 
 /// Visits at most `limit` entries from the first key at or behind `from`; answers how many.

@@ -116,6 +116,21 @@ pub fn decompress(
     raw_bytes: usize,
     target: &mut Vec<u8>,
 ) -> Result<(), BlockFault> {
+    target.truncate(raw_bytes);
+    decompress_behind(codec, (stored, raw_bytes), target, 0)
+}
+
+/// Puts the `raw_bytes` bytes that `stored` holds behind the first `start` bytes of `target`, which must be there, over what
+/// lies there. `target` grows where that is too short, and keeps what lies behind.
+///
+/// # Errors
+/// As [`decompress`].
+pub(crate) fn decompress_behind(
+    codec: CodecId,
+    (stored, raw_bytes): (&[u8], usize),
+    target: &mut Vec<u8>,
+    start: usize,
+) -> Result<(), BlockFault> {
     let expansion_max = match codec {
         CodecId::None => 1,
         CodecId::Snappy => SNAPPY_EXPANSION_MAX,
@@ -127,12 +142,15 @@ pub fn decompress(
         return Err(BlockFault::malformed("impossible raw length"));
     }
     // Only what grows is zeroed: a buffer used again for a column of about the same length costs nothing.
-    if raw_bytes > target.len() && target.try_reserve_exact(raw_bytes - target.len()).is_err() {
-        target.clear();
-        return Err(BlockFault::malformed("no memory to decompress into"));
+    let end = start + raw_bytes;
+    if end > target.len() {
+        if target.try_reserve_exact(end - target.len()).is_err() {
+            target.clear();
+            return Err(BlockFault::malformed("no memory to decompress into"));
+        }
+        target.resize(end, 0);
     }
-    target.resize(raw_bytes, 0);
-    decompress_exactly(codec, stored, target).inspect_err(|_| target.clear())
+    decompress_exactly(codec, stored, &mut target[start..end]).inspect_err(|_| target.clear())
 }
 
 /// Decompresses `stored` into `target`, which has the recorded length.

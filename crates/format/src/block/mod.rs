@@ -14,8 +14,8 @@ mod search;
 
 pub(crate) use annotate::{Annotated, readable};
 pub use build::DataBlockBuilder;
-pub(crate) use codec::saves_an_eighth;
 pub use codec::{RAW_BYTES_MAX, compress, compress_if_smaller, decompress};
+pub(crate) use codec::{decompress_behind, saves_an_eighth};
 pub use data::DataBlock;
 pub use dictionary::BlockDictionary;
 pub use fault::BlockFault;

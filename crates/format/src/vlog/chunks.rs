@@ -8,7 +8,7 @@
 use kingtide_base::limits::VALUE_BYTES_MAX;
 use kingtide_base::{checksum, checksum_mix};
 
-use super::record::{RECORD_HEADER_BYTES, RecordHeader, open_plain_record, peek_record};
+use super::record::{RECORD_HEADER_BYTES, RecordHeader, open_plain_record_behind, peek_record};
 use crate::CodecId;
 use crate::block::{BlockFault, BlockPlace};
 
@@ -54,8 +54,7 @@ pub fn encode_chunked_header(
 /// while let Some(at) = walk.next_header() {
 ///     let offset = (at - 57) as usize; // `chunk` is what lies in the file from 57 on
 ///     let bytes = walk.chunk_bytes(&chunk[offset..offset + RECORD_HEADER_BYTES]).expect("fits");
-///     value.clear();
-///     walk.open(&chunk[offset..offset + bytes], &mut value).expect("intact");
+///     walk.open(&chunk[offset..offset + bytes], (&mut value, 0)).expect("intact");
 /// }
 /// assert_eq!((walk.finish().expect("all of it").raw_bytes, value.as_slice()), (5, &b"value"[..]));
 /// ```
@@ -135,13 +134,18 @@ impl ChunkWalk {
         Ok(bytes as usize)
     }
 
-    /// Verifies the next chunk, all of whose bytes are `bytes`, puts what it holds into `target` instead of what was
-    /// there, and goes on.
+    /// Verifies the next chunk, all of whose bytes are `bytes`, puts what it holds behind the first `start` bytes of `target`,
+    /// which must be there, and goes on; answers where that ends. `target` grows where it is too short, and keeps what lies
+    /// behind.
     ///
     /// # Errors
     /// As [`open_record`](super::open_record), and when the chunk is of another key.
-    pub fn open(&mut self, bytes: &[u8], target: &mut Vec<u8>) -> Result<(), BlockFault> {
-        let header = open_plain_record(bytes, self.place_of_next(), target)?;
+    pub fn open(
+        &mut self,
+        bytes: &[u8],
+        (target, start): (&mut Vec<u8>, usize),
+    ) -> Result<usize, BlockFault> {
+        let header = open_plain_record_behind(bytes, self.place_of_next(), (target, start))?;
         if header.key_hash != self.header.key_hash {
             return Err(BlockFault::mismatch(
                 "chunk of another key",
@@ -160,7 +164,7 @@ impl ChunkWalk {
         }
         (self.stored, self.raw) = (stored, raw);
         self.content = checksum_mix(self.content, header.checksum);
-        Ok(())
+        Ok(start + header.raw_bytes as usize)
     }
 
     /// Ends the walk behind the last chunk.
@@ -196,16 +200,15 @@ pub(super) fn open_chunked(
             length as u64,
         ));
     }
-    target.clear();
-    let mut piece = Vec::new();
+    let mut filled = 0;
     while walk.next_header().is_some() {
         let rest = &bytes[RECORD_HEADER_BYTES + walk.stored as usize..];
         let chunk = rest
             .get(..walk.chunk_bytes(rest)?)
             .ok_or(BlockFault::malformed("chunk beyond its record"))?;
-        walk.open(chunk, &mut piece)?;
-        target.extend_from_slice(&piece);
+        filled = walk.open(chunk, (target, filled))?;
     }
+    target.truncate(filled);
     walk.finish()
 }
 

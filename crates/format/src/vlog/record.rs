@@ -6,7 +6,7 @@ use kingtide_base::{ByteReader, ChecksumParts, FileId, Truncated, checksum, chec
 use super::chunks::{CHUNKED, CHUNKED_CODEC, open_chunked};
 use super::dictionary::{WITH_DICTIONARY, WITH_DICTIONARY_CODEC};
 use crate::CodecId;
-use crate::block::{BlockFault, BlockPlace, compress_if_smaller, decompress};
+use crate::block::{BlockFault, BlockPlace, compress_if_smaller, decompress_behind};
 use crate::klog::{Tail, TailFault, open_tail, seal_tail};
 
 /// The newest version of vlog files that this build reads, and the one it writes: values may be compressed with a dictionary.
@@ -273,12 +273,25 @@ pub(super) fn open_plain_record(
     place: BlockPlace,
     target: &mut Vec<u8>,
 ) -> Result<RecordHeader, BlockFault> {
+    let header = open_plain_record_behind(bytes, place, (target, 0))?;
+    target.truncate(header.raw_bytes as usize);
+    Ok(header)
+}
+
+/// As [`open_plain_record`], but puts the value behind the first `start` bytes of `target`, which must be there. `target` grows
+/// where it is too short, and keeps what lies behind.
+pub(super) fn open_plain_record_behind(
+    bytes: &[u8],
+    place: BlockPlace,
+    (target, start): (&mut Vec<u8>, usize),
+) -> Result<RecordHeader, BlockFault> {
     let (claims, stored) = verify_claims(bytes, place)?;
     if claims.codec == WITH_DICTIONARY {
         return Err(BlockFault::malformed("a dictionary where none may be used"));
     }
     let codec = CodecId::from_byte(claims.codec).ok_or(BlockFault::malformed("unknown codec"))?;
-    decompress(codec, stored, claims.raw_bytes as usize, target)?;
+    let raw_bytes = claims.raw_bytes as usize;
+    decompress_behind(codec, (stored, raw_bytes), target, start)?;
     Ok(claims.header(codec))
 }
 

@@ -244,7 +244,7 @@ fn a_chunk_uses_no_dictionary() {
     let header = encode_chunked_header(42, (chunk.len() as u32, 66), at(start));
     let mut walk = ChunkWalk::begin(&header, at(start)).expect("whole");
     assert!(walk.chunk_bytes(&chunk).is_err());
-    assert!(walk.open(&chunk, &mut Vec::new()).is_err());
+    assert!(walk.open(&chunk, (&mut Vec::new(), 0)).is_err());
     let whole = [&header[..], &chunk].concat();
     assert!(open_record(&whole, at(start), &mut Vec::new()).is_err());
 }

@@ -60,7 +60,7 @@ use crate::{
     options::{FamilyOptions, IterOptions, Options, TransactionOptions},
     read::{Iter, Value},
     stats::{FamilyStats, Stats},
-    txn::{Transaction, acquire, contains_at, get_at, get_to_at, iter_at},
+    txn::{Transaction, acquire, contains_at, get_at, iter_at, read_into, with_found, write_to},
 };
 
 /// An open database. Clones are further handles to the same one; all of them are used freely from any thread.
@@ -304,6 +304,20 @@ impl Db {
         get_at(self.engine(), &family.family, key, None)
     }
 
+    /// Puts the newest committed value of `key` into the place of what `value` holds, in its memory if that is enough, and is true;
+    /// false when there is none. See [`Transaction::get_into`].
+    ///
+    /// # Errors
+    /// As [`Db::get`]; what `value` holds then means nothing.
+    pub fn get_into(&self, family: &ColumnFamily, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let engine = self.engine();
+        engine.check_open()?;
+        let place = (key, &family.family.order);
+        with_found(engine, &family.family, key, None, |found| {
+            read_into(engine, found, place, value)
+        })
+    }
+
     /// Sets `key` to what `source` yields to its end, as a transaction of its own; how many bytes that is. See
     /// [`Transaction::put_from`].
     ///
@@ -347,8 +361,12 @@ impl Db {
         key: &[u8],
         sink: &mut dyn std::io::Write,
     ) -> Result<Option<u64>> {
-        self.engine().check_open()?;
-        get_to_at(self.engine(), &family.family, key, None, sink)
+        let engine = self.engine();
+        engine.check_open()?;
+        let place = (key, &family.family.order);
+        with_found(engine, &family.family, key, None, |found| {
+            write_to(engine, found, place, sink)
+        })
     }
 
     /// The values of `keys`, in their order, all read at one point in time.

@@ -263,17 +263,17 @@ impl Files {
         }
     }
 
-    /// The separated value of `key`, checked against the key as `order` identifies it.
+    /// Puts the separated value of `key`, checked against the key as `order` identifies it, into the place of what `value` holds.
     ///
     /// # Errors
-    /// When storage fails, or what is there is not the value of `key`.
-    pub(crate) fn read_value(
+    /// When storage fails, or what is there is not the value of `key`; what `value` holds then means nothing.
+    pub(crate) fn read_value_into(
         &self,
         pointer: &ValuePointer,
-        key: &[u8],
-        order: &KeyOrder,
-    ) -> StorageResult<Vec<u8>> {
-        self.values.read(pointer, &order.identity(key))
+        (key, order): (&[u8], &KeyOrder),
+        value: &mut Vec<u8>,
+    ) -> StorageResult<()> {
+        self.values.read_into(pointer, &order.identity(key), value)
     }
 
     /// Removes tables that nobody can read any more, and answers the value files that no table points to since. Those

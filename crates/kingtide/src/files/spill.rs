@@ -80,7 +80,7 @@ impl Files {
     /// Hands the separated value of `key` to `sink`, piece by piece.
     ///
     /// # Errors
-    /// As [`Files::read_value`], and what `sink` answers.
+    /// As [`Files::read_value_into`], and what `sink` answers.
     pub(crate) fn stream_value(
         &self,
         pointer: &ValuePointer,

@@ -11,7 +11,7 @@ use kingtide_base::{
     EntryKind, KeyOrder, SeqNo, StorageError, ValuePointer,
     planted::{self, Bug},
 };
-use kingtide_collections::{EntryOffset, Memtable, MemtableEntry, unpacked_value};
+use kingtide_collections::{EntryOffset, Memtable, MemtableEntry, unpack_value, unpacked_value};
 use kingtide_table::{BlockValue, OpenTables, Table, TableValue, has_no_more_files};
 
 use super::{iter::mvcc::is_expired, value::Value};
@@ -39,8 +39,10 @@ pub(crate) struct ReadPoint {
 pub(crate) enum Found<'a> {
     /// In a memtable.
     Memory(&'a Arc<Memtable>, MemtableEntry<'a>),
-    /// In a memtable, packed.
-    Packed(MemtableEntry<'a>),
+    /// In what a transaction has written.
+    Own(&'a [u8]),
+    /// In memory, packed.
+    Packed(&'a [u8]),
     /// In a block of a table.
     Block(BlockValue),
     /// In the value log.
@@ -63,14 +65,45 @@ impl Found<'_> {
     /// # Errors
     /// When reading fails.
     pub(crate) fn into_value(self, files: &Files, key: &[u8], order: &KeyOrder) -> Result<Value> {
-        Ok(match self {
+        match self {
             Self::Memory(memtable, entry) => {
-                Value::pinned(Arc::<Memtable>::clone(memtable), entry.offset.0 as usize)
+                let memtable = Arc::<Memtable>::clone(memtable);
+                Ok(Value::pinned(memtable, entry.offset.0 as usize))
             }
-            Self::Packed(entry) => Value::owned(unpacked_value(entry.value)?),
-            Self::Block(block) => Value::in_block(block),
-            Self::Separated(pointer) => Value::owned(files.read_value(&pointer, key, order)?),
-        })
+            Self::Block(block) => Ok(Value::in_block(block)),
+            elsewhere => {
+                let mut value = Vec::new();
+                elsewhere.read_into(files, (key, order), &mut value)?;
+                Ok(Value::owned(value))
+            }
+        }
+    }
+
+    /// Puts the value into the place of what `target` holds, in its memory if that is enough.
+    ///
+    /// # Errors
+    /// When reading fails; what `target` holds then means nothing.
+    pub(crate) fn read_into(
+        self,
+        files: &Files,
+        (key, order): (&[u8], &KeyOrder),
+        target: &mut Vec<u8>,
+    ) -> Result<()> {
+        let value = match &self {
+            Self::Memory(_, entry) => entry.value,
+            Self::Own(value) => value,
+            Self::Block(value) => value,
+            Self::Packed(packed) => {
+                unpack_value(packed, target)?;
+                return Ok(());
+            }
+            Self::Separated(pointer) => {
+                return Ok(files.read_value_into(pointer, (key, order), target)?);
+            }
+        };
+        target.clear();
+        target.extend_from_slice(value);
+        Ok(())
     }
 
     /// What `look` makes of the value, where it lies.
@@ -85,8 +118,9 @@ impl Found<'_> {
     ) -> Result<R> {
         match self {
             Self::Memory(_, entry) => Ok(look(entry.value)),
+            Self::Own(value) => Ok(look(value)),
             Self::Block(value) => Ok(look(&value)),
-            Self::Packed(entry) => Ok(look(&unpacked_value(entry.value)?)),
+            Self::Packed(packed) => Ok(look(&unpacked_value(packed)?)),
             Self::Separated(pointer) => {
                 Ok(files.values.look(&pointer, &order.identity(key), look)?)
             }
@@ -237,7 +271,7 @@ pub(crate) fn newest_in_tables(
 fn found_in_memory<'a>(memtable: &'a Arc<Memtable>, entry: MemtableEntry<'a>) -> Result<Found<'a>> {
     match entry.kind {
         EntryKind::PutSpilled => pointer_in_memory(entry.value).map(Found::Separated),
-        EntryKind::PutPacked => Ok(Found::Packed(entry)),
+        EntryKind::PutPacked => Ok(Found::Packed(entry.value)),
         kind => {
             check_kind(kind)?;
             Ok(Found::Memory(memtable, entry))

@@ -6,25 +6,29 @@ use kingtide_base::{
     EntryKind,
     planted::{self, Bug},
 };
-use kingtide_collections::unpacked_value;
 
 use super::{
     Transaction, acquire, contains_at, get_at, iter_at,
-    view::{iter_bounds, with_found},
+    view::{iter_bounds, read_into, with_found},
     writes::check_key,
 };
 use crate::{
     error::Result,
     family::{ColumnFamily, Family},
     options::IterOptions,
-    read::{Iter, Value, get::pointer_in_memory, iter::mvcc::is_expired, tracker::Tracked},
+    read::{
+        Iter, Value,
+        get::{Found, pointer_in_memory},
+        iter::mvcc::is_expired,
+        tracker::Tracked,
+    },
     snapshot::SnapshotGuard,
     write::OwnWrite,
 };
 
 /// Whether a read is remembered for the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Remembered {
+pub(super) enum Remembered {
     /// Where the level asks for it.
     ByLevel,
     Never,
@@ -40,14 +44,9 @@ impl Transaction {
     /// when the read cannot be remembered, and `Io` or `Corruption` when storage fails: damage is never reported as an
     /// absent key.
     pub fn get(&self, family: &ColumnFamily, key: &[u8]) -> Result<Option<Value>> {
-        self.check_active()?;
-        if let Some(own) = self.own_write(family, key) {
-            return self.own_value(family, key, own);
-        }
-        let seen = self.seen()?;
-        let value = get_at(&self.engine, &family.family, key, seen.snapshot())?;
-        self.remember(&family.family, key, value.is_some())?;
-        Ok(value)
+        self.find(family, key, Remembered::ByLevel, |found| {
+            self.loaded(family, key, found)
+        })
     }
 
     /// As [`Transaction::get`], but not remembered at any level: that the key changes meanwhile is no conflict.
@@ -55,11 +54,39 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::get`], without `MemoryLimit`.
     pub fn get_untracked(&self, family: &ColumnFamily, key: &[u8]) -> Result<Option<Value>> {
-        self.check_active()?;
-        match self.own_write(family, key) {
-            Some(own) => self.own_value(family, key, own),
-            None => get_at(&self.engine, &family.family, key, self.seen()?.snapshot()),
-        }
+        self.find(family, key, Remembered::Never, |found| {
+            self.loaded(family, key, found)
+        })
+    }
+
+    /// Puts the value of `key`, as [`Transaction::get`] would answer it, into the place of what `value` holds, and is true; false
+    /// when there is none, and `value` stays as it is. The memory of `value` is used again if it is enough: who reads many values
+    /// by one buffer allocates nothing, and a value that is stored compressed is decompressed where it is wanted.
+    ///
+    /// ```
+    /// # fn main() -> kingtide::Result<()> {
+    /// # let directory = tempfile::tempdir().expect("a temporary directory");
+    /// use kingtide::{Db, FamilyOptions, Options};
+    ///
+    /// let db = Db::open(directory.path(), Options::default())?;
+    /// let family = db.open_family("names", FamilyOptions::default())?;
+    /// db.put(&family, b"first", b"Ada")?;
+    /// let transaction = db.begin()?;
+    /// let mut name = Vec::new();
+    /// assert!(transaction.get_into(&family, b"first", &mut name)?);
+    /// assert!(!transaction.get_into(&family, b"second", &mut name)?);
+    /// assert_eq!(name, b"Ada");
+    /// # db.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::get`]; what `value` holds then means nothing.
+    pub fn get_into(&self, family: &ColumnFamily, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let place = (key, &family.family.order);
+        self.find(family, key, Remembered::ByLevel, |found| {
+            read_into(&self.engine, found, place, value)
+        })
     }
 
     /// What `look` makes of the value of `key`, as [`Transaction::get`] would answer it; `None` when there is none. `look` is given
@@ -89,7 +116,10 @@ impl Transaction {
         key: &[u8],
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        self.look(family, key, Remembered::ByLevel, look)
+        let look = |found: Found<'_>| self.look(family, key, found, look);
+        self.find(family, key, Remembered::ByLevel, |found| {
+            found.map(look).transpose()
+        })
     }
 
     /// As [`Transaction::get_with`], but not remembered: see [`Transaction::get_untracked`].
@@ -102,19 +132,45 @@ impl Transaction {
         key: &[u8],
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        self.look(family, key, Remembered::Never, look)
+        let look = |found: Found<'_>| self.look(family, key, found, look);
+        self.find(family, key, Remembered::Never, |found| {
+            found.map(look).transpose()
+        })
     }
 
     fn look<R>(
         &self,
         family: &ColumnFamily,
         key: &[u8],
-        remembered: Remembered,
+        found: Found<'_>,
         look: impl FnOnce(&[u8]) -> R,
-    ) -> Result<Option<R>> {
+    ) -> Result<R> {
+        found.look(&self.engine.files, (key, &family.family.order), look)
+    }
+
+    fn loaded(
+        &self,
+        family: &ColumnFamily,
+        key: &[u8],
+        found: Option<Found<'_>>,
+    ) -> Result<Option<Value>> {
+        let load =
+            |found: Found<'_>| found.into_value(&self.engine.files, key, &family.family.order);
+        found.map(load).transpose()
+    }
+
+    /// Looks for the value of `key` as this transaction sees it, and hands it to `use_found` where it lies, which is there until
+    /// that returns.
+    pub(super) fn find<R>(
+        &self,
+        family: &ColumnFamily,
+        key: &[u8],
+        remembered: Remembered,
+        use_found: impl FnOnce(Option<Found<'_>>) -> Result<R>,
+    ) -> Result<R> {
         self.check_active()?;
         if let Some(own) = self.own_write(family, key) {
-            return Ok(self.own_value(family, key, own)?.map(|value| look(&value)));
+            return use_found(self.own_found(own)?);
         }
         let seen = self.seen()?;
         let family = &family.family;
@@ -122,12 +178,7 @@ impl Transaction {
             if remembered == Remembered::ByLevel {
                 self.remember(family, key, found.is_some())?;
             }
-            match found {
-                None => Ok(None),
-                Some(found) => found
-                    .look(&self.engine.files, (key, &family.order), look)
-                    .map(Some),
-            }
+            use_found(found)
         })
     }
 
@@ -166,7 +217,7 @@ impl Transaction {
         };
         let since = snapshot.sequence();
         let value = match self.own_write(family, key) {
-            Some(own) => self.own_value(family, key, own)?,
+            Some(own) => self.loaded(family, key, self.own_found(own)?)?,
             None => get_at(&self.engine, &family.family, key, Some(snapshot))?,
         };
         drop(seen);
@@ -200,7 +251,7 @@ impl Transaction {
             .map(|key| {
                 let key = key.as_ref();
                 if let Some(own) = self.own_write(family, key) {
-                    return self.own_value(family, key, own);
+                    return self.loaded(family, key, self.own_found(own)?);
                 }
                 let value = get_at(&self.engine, &family.family, key, snapshot)?;
                 self.remember(&family.family, key, value.is_some())?;
@@ -278,28 +329,20 @@ impl Transaction {
         self.writes.find(&family.family, key)
     }
 
-    fn own_value(
-        &self,
-        family: &ColumnFamily,
-        key: &[u8],
-        own: OwnWrite<'_>,
-    ) -> Result<Option<Value>> {
+    /// Where the value of a write that has one is.
+    fn own_found<'a>(&self, own: OwnWrite<'a>) -> Result<Option<Found<'a>>> {
         let Some(value) = self.live_value(own) else {
             return Ok(None);
         };
         Ok(Some(match own.kind {
-            EntryKind::PutSpilled => {
-                let pointer = pointer_in_memory(value)?;
-                let order = &family.family.order;
-                Value::owned(self.engine.files.read_value(&pointer, key, order)?)
-            }
-            EntryKind::PutPacked => Value::owned(unpacked_value(value)?),
-            _ => Value::owned(value.to_vec()),
+            EntryKind::PutSpilled => Found::Separated(pointer_in_memory(value)?),
+            EntryKind::PutPacked => Found::Packed(value),
+            _ => Found::Own(value),
         }))
     }
 
     /// The value of a write that has one: of a spilled one the pointer to it, a packed one as it is.
-    pub(super) fn live_value<'a>(&self, own: OwnWrite<'a>) -> Option<&'a [u8]> {
+    fn live_value<'a>(&self, own: OwnWrite<'a>) -> Option<&'a [u8]> {
         let is_put = matches!(
             own.kind,
             EntryKind::Put | EntryKind::PutSpilled | EntryKind::PutPacked

@@ -10,14 +10,14 @@ use std::{
     sync::Arc,
 };
 
-use kingtide_base::{EntryKind, StorageError, ValuePointer, limits};
-use kingtide_collections::{Account, unpacked_value};
+use kingtide_base::{EntryKind, KeyOrder, StorageError, limits};
+use kingtide_collections::Account;
 use kingtide_format::Op;
 use kingtide_table::SpilledValueWriter;
 
 use super::{
     Transaction,
-    view::with_found,
+    reads::Remembered,
     writes::{OP_BYTES, check_key, too_long},
 };
 use crate::{
@@ -25,8 +25,7 @@ use crate::{
     error::{Error, Result},
     family::{ColumnFamily, Family},
     output::codec_of,
-    read::get::{Found, pointer_in_memory},
-    snapshot::SnapshotGuard,
+    read::get::Found,
 };
 
 /// More than a pointer takes.
@@ -190,69 +189,36 @@ impl Transaction {
         key: &[u8],
         sink: &mut dyn Write,
     ) -> Result<Option<u64>> {
-        self.check_active()?;
-        if let Some(own) = self.own_write(family, key) {
-            let Some(value) = self.live_value(own) else {
-                return Ok(None);
-            };
-            let written = match own.kind {
-                EntryKind::PutSpilled => {
-                    let pointer = pointer_in_memory(value)?;
-                    stream(&self.engine, &family.family, key, &pointer, sink)?
-                }
-                EntryKind::PutPacked => write_piece(sink, &unpacked_value(value)?)?,
-                _ => write_piece(sink, value)?,
-            };
-            return Ok(Some(written));
-        }
-        let seen = self.seen()?;
-        let written = get_to_at(&self.engine, &family.family, key, seen.snapshot(), sink)?;
-        self.remember(&family.family, key, written.is_some())?;
-        Ok(written)
+        let place = (key, &family.family.order);
+        self.find(family, key, Remembered::ByLevel, |found| {
+            write_to(&self.engine, found, place, sink)
+        })
     }
 }
 
-/// Writes the value of `key` at `snapshot`, or at the newest state, to `sink`; its bytes.
+/// Writes the value that was found for `key`, if one was, to `sink`; its bytes.
 ///
 /// # Errors
 /// As [`Transaction::get_to`].
-pub(crate) fn get_to_at(
+pub(crate) fn write_to(
     engine: &Engine,
-    family: &Arc<Family>,
-    key: &[u8],
-    snapshot: Option<&SnapshotGuard>,
+    found: Option<Found<'_>>,
+    place: (&[u8], &KeyOrder),
     sink: &mut dyn Write,
 ) -> Result<Option<u64>> {
-    with_found(engine, family, key, snapshot, |found| {
-        match found {
-            None => return Ok(None),
-            Some(Found::Separated(pointer)) => stream(engine, family, key, &pointer, sink),
-            Some(found) => {
-                let place = (key, &family.order);
-                found.look(&engine.files, place, |value| write_piece(sink, value))?
-            }
-        }
-        .map(Some)
-    })
-}
-
-fn stream(
-    engine: &Engine,
-    family: &Family,
-    key: &[u8],
-    pointer: &ValuePointer,
-    sink: &mut dyn Write,
-) -> Result<u64> {
-    let place = (key, &family.order);
-    engine.files.stream_value(pointer, place, &mut |piece| {
+    let mut bytes = 0;
+    let mut write = |piece: &[u8]| {
+        bytes += piece.len() as u64;
         sink.write_all(piece).map_err(sink_failed)
-    })?;
-    Ok(u64::from(pointer.value_bytes))
-}
-
-fn write_piece(sink: &mut dyn Write, value: &[u8]) -> Result<u64> {
-    sink.write_all(value).map_err(sink_failed)?;
-    Ok(value.len() as u64)
+    };
+    match found {
+        None => return Ok(None),
+        Some(Found::Separated(pointer)) => {
+            engine.files.stream_value(&pointer, place, &mut write)?;
+        }
+        Some(found) => found.look(&engine.files, place, write)??,
+    }
+    Ok(Some(bytes))
 }
 
 /// Fills `chunk` from `source`, less only at its end; how many bytes that is.

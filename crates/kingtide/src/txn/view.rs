@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use kingtide_base::KeyOrder;
+
 use crate::{
     engine::Engine,
     error::Result,
@@ -80,6 +82,23 @@ pub(crate) fn get_at(
         let value = found.map(|found| found.into_value(&engine.files, key, &family.order));
         value.transpose()
     })
+}
+
+/// Puts the value that was found for `key`, if one was, into the place of what `target` holds; whether there is one.
+///
+/// # Errors
+/// When reading fails; what `target` holds then means nothing.
+pub(crate) fn read_into(
+    engine: &Engine,
+    found: Option<Found<'_>>,
+    place: (&[u8], &KeyOrder),
+    target: &mut Vec<u8>,
+) -> Result<bool> {
+    let Some(found) = found else {
+        return Ok(false);
+    };
+    found.read_into(&engine.files, place, target)?;
+    Ok(true)
 }
 
 /// An iterator over `family` at `snapshot`, over `own_writes`.

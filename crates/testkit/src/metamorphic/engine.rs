@@ -247,7 +247,13 @@ impl<C: Configuration> Engine<C> {
     ) -> Result<Answer> {
         let family = self.family(family)?;
         let values = match (from, keys) {
-            (From::Newest, [key]) => vec![self.db.get(&family, key)?],
+            (From::Newest, [key]) => {
+                let value = self.db.get(&family, key)?;
+                // What the buffer holds before makes no difference.
+                let mut held = key.clone();
+                let is_there = self.db.get_into(&family, key, &mut held)?;
+                vec![same(value, is_there.then_some(held))]
+            }
             (From::Newest, keys) => self.db.multi_get(&family, keys)?,
             (From::Snapshot(slot), [key]) => vec![self.snapshot(slot).get(&family, key)?],
             (From::Snapshot(slot), keys) => self.snapshot(slot).multi_get(&family, keys)?,

@@ -117,7 +117,10 @@ fn contents(db: &Db, family: &ColumnFamily) -> (Versions, BTreeMap<(usize, usize
             let value = match cursor.value().expect("intact") {
                 ValueRef::Inline(value) => value.to_vec(),
                 ValueRef::Separated(pointer) => {
-                    files.read_value(&pointer, &key, order).expect("intact")
+                    let mut value = Vec::new();
+                    let place = (&*key, order);
+                    let read = files.read_value_into(&pointer, place, &mut value);
+                    read.map(|()| value).expect("intact")
                 }
             };
             versions.push((key, sequence, kind, value));
