@@ -276,12 +276,15 @@ pub(crate) fn read_whole(
     value: &mut Vec<u8>,
 ) -> StorageResult<()> {
     let mut chunks = Chunks::begin(file, pointer, judge)?;
+    let value_bytes = pointer.value_bytes as usize;
     let mut filled = 0;
     while let Some(end) = chunks.next_into(value, filled)? {
-        if filled == 0 {
-            // Only now: a length that nothing intact stands behind must not make it ask for memory.
-            let longer = (pointer.value_bytes as usize).saturating_sub(value.len());
-            value.reserve_exact(longer);
+        if filled == 0 && value.len() < value_bytes {
+            // Only now: a length that nothing intact stands behind must not make it ask for memory. New memory of that length
+            // comes zeroed from the system; what a vector grows by is zeroed once more.
+            let mut whole = vec![0; value_bytes];
+            whole[..end].copy_from_slice(&value[..end]);
+            *value = whole;
         }
         filled = end;
     }
