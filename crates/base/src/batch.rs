@@ -394,3 +394,40 @@ impl Batch {
         ValueRef::Inline(self.values.get(index).unwrap_or_default())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: entries are shown up to the first that repeats a key, for middles of every width. Method: batches with one repetition,
+    /// or none, at every place.
+    #[test]
+    fn entries_are_shown_up_to_a_key_that_repeats() {
+        let order = KeyOrder::BYTEWISE;
+        for width in 1..=10 {
+            for (prefix, suffix) in [(&b""[..], &b""[..]), (b"pre", b""), (b"", b"suf")] {
+                for repeated in 1..=20_usize {
+                    let middles: Vec<u8> = (0..20_usize)
+                        .map(|index| if index < repeated { index } else { index - 1 })
+                        .flat_map(|number| {
+                            let mut middle = vec![7; width];
+                            middle[width / 2] = number as u8;
+                            middle
+                        })
+                        .collect();
+                    let mut batch = Batch::default();
+                    batch.lend_sequences((0..20).map(SeqNo));
+                    batch.lend_keys(prefix, suffix, &middles, width);
+                    batch.lend_kind(EntryKind::Put, false);
+                    for index in 0..20 {
+                        let end = if index < repeated { repeated } else { 20 };
+                        let shown = batch.shown_behind(index, SeqNo(19), &order, None);
+                        assert_eq!(shown, end - 1 - index, "{width} {repeated} {index}");
+                        let seen = batch.shown_behind(index, SeqNo(10), &order, None);
+                        assert_eq!(seen, (end.min(11).max(index + 1)) - 1 - index);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -64,7 +64,7 @@ impl Found<'_> {
     ///
     /// # Errors
     /// When reading fails.
-    pub(crate) fn into_value(self, files: &Files, key: &[u8], order: &KeyOrder) -> Result<Value> {
+    pub(crate) fn into_value(self, files: &Files, place: (&[u8], &KeyOrder)) -> Result<Value> {
         match self {
             Self::Memory(memtable, entry) => {
                 let memtable = Arc::<Memtable>::clone(memtable);
@@ -73,7 +73,7 @@ impl Found<'_> {
             Self::Block(block) => Ok(Value::in_block(block)),
             elsewhere => {
                 let mut value = Vec::new();
-                elsewhere.read_into(files, (key, order), &mut value)?;
+                elsewhere.read_into(files, place, &mut value)?;
                 Ok(Value::owned(value))
             }
         }
@@ -86,7 +86,7 @@ impl Found<'_> {
     pub(crate) fn read_into(
         self,
         files: &Files,
-        (key, order): (&[u8], &KeyOrder),
+        place: (&[u8], &KeyOrder),
         target: &mut Vec<u8>,
     ) -> Result<()> {
         let value = match &self {
@@ -98,7 +98,7 @@ impl Found<'_> {
                 return Ok(());
             }
             Self::Separated(pointer) => {
-                return Ok(files.read_value_into(pointer, (key, order), target)?);
+                return Ok(files.read_value_into(pointer, place, target)?);
             }
         };
         target.clear();

@@ -9,7 +9,7 @@ use kingtide_base::{
 
 use super::{
     Transaction, acquire, contains_at, get_at, iter_at,
-    view::{iter_bounds, read_into, with_found},
+    view::{iter_bounds, loaded, looked_at, read_into, with_found},
     writes::check_key,
 };
 use crate::{
@@ -44,8 +44,9 @@ impl Transaction {
     /// when the read cannot be remembered, and `Io` or `Corruption` when storage fails: damage is never reported as an
     /// absent key.
     pub fn get(&self, family: &ColumnFamily, key: &[u8]) -> Result<Option<Value>> {
+        let place = (key, &family.family.order);
         self.find(family, key, Remembered::ByLevel, |found| {
-            self.loaded(family, key, found)
+            loaded(&self.engine, found, place)
         })
     }
 
@@ -54,8 +55,9 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::get`], without `MemoryLimit`.
     pub fn get_untracked(&self, family: &ColumnFamily, key: &[u8]) -> Result<Option<Value>> {
+        let place = (key, &family.family.order);
         self.find(family, key, Remembered::Never, |found| {
-            self.loaded(family, key, found)
+            loaded(&self.engine, found, place)
         })
     }
 
@@ -116,9 +118,9 @@ impl Transaction {
         key: &[u8],
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        let look = |found: Found<'_>| self.look(family, key, found, look);
+        let place = (key, &family.family.order);
         self.find(family, key, Remembered::ByLevel, |found| {
-            found.map(look).transpose()
+            looked_at(&self.engine, found, place, look)
         })
     }
 
@@ -132,31 +134,10 @@ impl Transaction {
         key: &[u8],
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        let look = |found: Found<'_>| self.look(family, key, found, look);
+        let place = (key, &family.family.order);
         self.find(family, key, Remembered::Never, |found| {
-            found.map(look).transpose()
+            looked_at(&self.engine, found, place, look)
         })
-    }
-
-    fn look<R>(
-        &self,
-        family: &ColumnFamily,
-        key: &[u8],
-        found: Found<'_>,
-        look: impl FnOnce(&[u8]) -> R,
-    ) -> Result<R> {
-        found.look(&self.engine.files, (key, &family.family.order), look)
-    }
-
-    fn loaded(
-        &self,
-        family: &ColumnFamily,
-        key: &[u8],
-        found: Option<Found<'_>>,
-    ) -> Result<Option<Value>> {
-        let load =
-            |found: Found<'_>| found.into_value(&self.engine.files, key, &family.family.order);
-        found.map(load).transpose()
     }
 
     /// Looks for the value of `key` as this transaction sees it, and hands it to `use_found` where it lies, which is there until
@@ -216,8 +197,9 @@ impl Transaction {
             return self.get(family, key);
         };
         let since = snapshot.sequence();
+        let place = (key, &family.family.order);
         let value = match self.own_write(family, key) {
-            Some(own) => self.loaded(family, key, self.own_found(own)?)?,
+            Some(own) => loaded(&self.engine, self.own_found(own)?, place)?,
             None => get_at(&self.engine, &family.family, key, Some(snapshot))?,
         };
         drop(seen);
@@ -251,7 +233,8 @@ impl Transaction {
             .map(|key| {
                 let key = key.as_ref();
                 if let Some(own) = self.own_write(family, key) {
-                    return self.loaded(family, key, self.own_found(own)?);
+                    let place = (key, &family.family.order);
+                    return loaded(&self.engine, self.own_found(own)?, place);
                 }
                 let value = get_at(&self.engine, &family.family, key, snapshot)?;
                 self.remember(&family.family, key, value.is_some())?;

@@ -196,7 +196,7 @@ impl Transaction {
     }
 }
 
-/// Writes the value that was found for `key`, if one was, to `sink`; its bytes.
+/// Writes the value that was found, if one was, at `place` (its key, and the order of its family) to `sink`; its bytes.
 ///
 /// # Errors
 /// As [`Transaction::get_to`].

@@ -78,13 +78,41 @@ pub(crate) fn get_at(
     key: &[u8],
     snapshot: Option<&SnapshotGuard>,
 ) -> Result<Option<Value>> {
+    let place = (key, &family.order);
     with_found(engine, family, key, snapshot, |found| {
-        let value = found.map(|found| found.into_value(&engine.files, key, &family.order));
-        value.transpose()
+        loaded(engine, found, place)
     })
 }
 
-/// Puts the value that was found for `key`, if one was, into the place of what `target` holds; whether there is one.
+/// The value that was found, if one was, at `place`: its key, and the order of its family.
+///
+/// # Errors
+/// When reading fails.
+pub(crate) fn loaded(
+    engine: &Engine,
+    found: Option<Found<'_>>,
+    place: (&[u8], &KeyOrder),
+) -> Result<Option<Value>> {
+    let load = |found: Found<'_>| found.into_value(&engine.files, place);
+    found.map(load).transpose()
+}
+
+/// What `look` makes of the value that was found, if one was, at `place`, as for [`loaded`].
+///
+/// # Errors
+/// When reading fails; `look` was not called then.
+pub(crate) fn looked_at<R>(
+    engine: &Engine,
+    found: Option<Found<'_>>,
+    place: (&[u8], &KeyOrder),
+    look: impl FnOnce(&[u8]) -> R,
+) -> Result<Option<R>> {
+    let look = |found: Found<'_>| found.look(&engine.files, place, look);
+    found.map(look).transpose()
+}
+
+/// Puts the value that was found, if one was, at `place`, as for [`loaded`], into the place of what `target` holds; whether there
+/// is one.
 ///
 /// # Errors
 /// When reading fails; what `target` holds then means nothing.
@@ -94,11 +122,8 @@ pub(crate) fn read_into(
     place: (&[u8], &KeyOrder),
     target: &mut Vec<u8>,
 ) -> Result<bool> {
-    let Some(found) = found else {
-        return Ok(false);
-    };
-    found.read_into(&engine.files, place, target)?;
-    Ok(true)
+    let read = |found: Found<'_>| found.read_into(&engine.files, place, target);
+    Ok(found.map(read).transpose()?.is_some())
 }
 
 /// An iterator over `family` at `snapshot`, over `own_writes`.
