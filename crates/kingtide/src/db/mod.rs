@@ -60,7 +60,7 @@ use crate::{
     options::{FamilyOptions, IterOptions, Options, TransactionOptions},
     read::{Iter, Value},
     stats::{FamilyStats, Stats},
-    txn::{Transaction, acquire, contains_at, get_at, iter_at, read_into, with_found, write_to},
+    txn::{Transaction, acquire, contains_at, get_at, iter_at, with_answer},
 };
 
 /// An open database. Clones are further handles to the same one; all of them are used freely from any thread.
@@ -312,9 +312,8 @@ impl Db {
     pub fn get_into(&self, family: &ColumnFamily, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let engine = self.engine();
         engine.check_open()?;
-        let place = (key, &family.family.order);
-        with_found(engine, &family.family, key, None, |found| {
-            read_into(engine, found, place, value)
+        with_answer(engine, &family.family, key, None, |answer| {
+            answer.read_into(value)
         })
     }
 
@@ -363,9 +362,8 @@ impl Db {
     ) -> Result<Option<u64>> {
         let engine = self.engine();
         engine.check_open()?;
-        let place = (key, &family.family.order);
-        with_found(engine, &family.family, key, None, |found| {
-            write_to(engine, found, place, sink)
+        with_answer(engine, &family.family, key, None, |answer| {
+            answer.write_to(sink)
         })
     }
 

@@ -32,8 +32,7 @@ pub use abort::AbortHandle;
 pub(crate) use prepare::{check_xid, durability_of, isolation_of};
 pub use retry::RetryOptions;
 pub(crate) use retry::retry;
-pub(crate) use spill::write_to;
-pub(crate) use view::{acquire, contains_at, get_at, iter_at, read_into, with_found};
+pub(crate) use view::{acquire, contains_at, get_at, iter_at, with_answer};
 pub(crate) use writes::{check_key, check_value};
 
 use self::{abort::Pins, begin::Holding, savepoint::Savepoint};

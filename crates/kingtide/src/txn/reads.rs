@@ -9,7 +9,7 @@ use kingtide_base::{
 
 use super::{
     Transaction, acquire, contains_at, get_at, iter_at,
-    view::{iter_bounds, loaded, looked_at, read_into, with_found},
+    view::{Answer, iter_bounds, with_answer},
     writes::check_key,
 };
 use crate::{
@@ -44,10 +44,7 @@ impl Transaction {
     /// when the read cannot be remembered, and `Io` or `Corruption` when storage fails: damage is never reported as an
     /// absent key.
     pub fn get(&self, family: &ColumnFamily, key: &[u8]) -> Result<Option<Value>> {
-        let place = (key, &family.family.order);
-        self.find(family, key, Remembered::ByLevel, |found| {
-            loaded(&self.engine, found, place)
-        })
+        self.find(family, key, Remembered::ByLevel, |answer| answer.load())
     }
 
     /// As [`Transaction::get`], but not remembered at any level: that the key changes meanwhile is no conflict.
@@ -55,10 +52,7 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::get`], without `MemoryLimit`.
     pub fn get_untracked(&self, family: &ColumnFamily, key: &[u8]) -> Result<Option<Value>> {
-        let place = (key, &family.family.order);
-        self.find(family, key, Remembered::Never, |found| {
-            loaded(&self.engine, found, place)
-        })
+        self.find(family, key, Remembered::Never, |answer| answer.load())
     }
 
     /// Puts the value of `key`, as [`Transaction::get`] would answer it, into the place of what `value` holds, and is true; false
@@ -85,9 +79,8 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::get`]; what `value` holds then means nothing.
     pub fn get_into(&self, family: &ColumnFamily, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let place = (key, &family.family.order);
-        self.find(family, key, Remembered::ByLevel, |found| {
-            read_into(&self.engine, found, place, value)
+        self.find(family, key, Remembered::ByLevel, |answer| {
+            answer.read_into(value)
         })
     }
 
@@ -118,10 +111,7 @@ impl Transaction {
         key: &[u8],
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        let place = (key, &family.family.order);
-        self.find(family, key, Remembered::ByLevel, |found| {
-            looked_at(&self.engine, found, place, look)
-        })
+        self.find(family, key, Remembered::ByLevel, |answer| answer.look(look))
     }
 
     /// As [`Transaction::get_with`], but not remembered: see [`Transaction::get_untracked`].
@@ -134,32 +124,29 @@ impl Transaction {
         key: &[u8],
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        let place = (key, &family.family.order);
-        self.find(family, key, Remembered::Never, |found| {
-            looked_at(&self.engine, found, place, look)
-        })
+        self.find(family, key, Remembered::Never, |answer| answer.look(look))
     }
 
-    /// Looks for the value of `key` as this transaction sees it, and hands it to `use_found` where it lies, which is there until
+    /// Looks for the value of `key` as this transaction sees it, and hands it to `use_answer` where it lies, which is there until
     /// that returns.
     pub(super) fn find<R>(
         &self,
         family: &ColumnFamily,
         key: &[u8],
         remembered: Remembered,
-        use_found: impl FnOnce(Option<Found<'_>>) -> Result<R>,
+        use_answer: impl FnOnce(Answer<'_>) -> Result<R>,
     ) -> Result<R> {
         self.check_active()?;
         if let Some(own) = self.own_write(family, key) {
-            return use_found(self.own_found(own)?);
+            return use_answer(self.own_answer(family, key, own)?);
         }
         let seen = self.seen()?;
         let family = &family.family;
-        with_found(&self.engine, family, key, seen.snapshot(), |found| {
+        with_answer(&self.engine, family, key, seen.snapshot(), |answer| {
             if remembered == Remembered::ByLevel {
-                self.remember(family, key, found.is_some())?;
+                self.remember(family, key, answer.is_there())?;
             }
-            use_found(found)
+            use_answer(answer)
         })
     }
 
@@ -197,9 +184,8 @@ impl Transaction {
             return self.get(family, key);
         };
         let since = snapshot.sequence();
-        let place = (key, &family.family.order);
         let value = match self.own_write(family, key) {
-            Some(own) => loaded(&self.engine, self.own_found(own)?, place)?,
+            Some(own) => self.own_answer(family, key, own)?.load()?,
             None => get_at(&self.engine, &family.family, key, Some(snapshot))?,
         };
         drop(seen);
@@ -233,8 +219,7 @@ impl Transaction {
             .map(|key| {
                 let key = key.as_ref();
                 if let Some(own) = self.own_write(family, key) {
-                    let place = (key, &family.family.order);
-                    return loaded(&self.engine, self.own_found(own)?, place);
+                    return self.own_answer(family, key, own)?.load();
                 }
                 let value = get_at(&self.engine, &family.family, key, snapshot)?;
                 self.remember(&family.family, key, value.is_some())?;
@@ -312,16 +297,24 @@ impl Transaction {
         self.writes.find(&family.family, key)
     }
 
-    /// Where the value of a write that has one is.
-    fn own_found<'a>(&self, own: OwnWrite<'a>) -> Result<Option<Found<'a>>> {
-        let Some(value) = self.live_value(own) else {
-            return Ok(None);
+    /// What a read of `key` finds in a write of this transaction.
+    fn own_answer<'a>(
+        &'a self,
+        family: &'a ColumnFamily,
+        key: &'a [u8],
+        own: OwnWrite<'a>,
+    ) -> Result<Answer<'a>> {
+        let find = |value: &'a [u8]| match own.kind {
+            EntryKind::PutSpilled => pointer_in_memory(value).map(Found::Separated),
+            EntryKind::PutPacked => Ok(Found::Packed(value)),
+            _ => Ok(Found::Own(value)),
         };
-        Ok(Some(match own.kind {
-            EntryKind::PutSpilled => Found::Separated(pointer_in_memory(value)?),
-            EntryKind::PutPacked => Found::Packed(value),
-            _ => Found::Own(value),
-        }))
+        Ok(Answer {
+            engine: &self.engine,
+            key,
+            order: &family.family.order,
+            found: self.live_value(own).map(find).transpose()?,
+        })
     }
 
     /// The value of a write that has one: of a spilled one the pointer to it, a packed one as it is.

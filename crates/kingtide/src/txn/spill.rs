@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use kingtide_base::{EntryKind, KeyOrder, StorageError, limits};
+use kingtide_base::{EntryKind, StorageError, limits};
 use kingtide_collections::Account;
 use kingtide_format::Op;
 use kingtide_table::SpilledValueWriter;
@@ -18,6 +18,7 @@ use kingtide_table::SpilledValueWriter;
 use super::{
     Transaction,
     reads::Remembered,
+    view::Answer,
     writes::{OP_BYTES, check_key, too_long},
 };
 use crate::{
@@ -189,36 +190,31 @@ impl Transaction {
         key: &[u8],
         sink: &mut dyn Write,
     ) -> Result<Option<u64>> {
-        let place = (key, &family.family.order);
-        self.find(family, key, Remembered::ByLevel, |found| {
-            write_to(&self.engine, found, place, sink)
+        self.find(family, key, Remembered::ByLevel, |answer| {
+            answer.write_to(sink)
         })
     }
 }
 
-/// Writes the value that was found, if one was, at `place` (its key, and the order of its family) to `sink`; its bytes.
-///
-/// # Errors
-/// As [`Transaction::get_to`].
-pub(crate) fn write_to(
-    engine: &Engine,
-    found: Option<Found<'_>>,
-    place: (&[u8], &KeyOrder),
-    sink: &mut dyn Write,
-) -> Result<Option<u64>> {
-    let mut bytes = 0;
-    let mut write = |piece: &[u8]| {
-        bytes += piece.len() as u64;
-        sink.write_all(piece).map_err(sink_failed)
-    };
-    match found {
-        None => return Ok(None),
-        Some(Found::Separated(pointer)) => {
-            engine.files.stream_value(&pointer, place, &mut write)?;
+impl Answer<'_> {
+    /// Writes the value, if there is one, to `sink`, a long one piece by piece; its bytes.
+    ///
+    /// # Errors
+    /// As [`Transaction::get_to`].
+    pub(crate) fn write_to(self, sink: &mut dyn Write) -> Result<Option<u64>> {
+        let (files, place) = (&self.engine.files, (self.key, self.order));
+        let mut bytes = 0;
+        let mut write = |piece: &[u8]| {
+            bytes += piece.len() as u64;
+            sink.write_all(piece).map_err(sink_failed)
+        };
+        match self.found {
+            None => return Ok(None),
+            Some(Found::Separated(pointer)) => files.stream_value(&pointer, place, &mut write)?,
+            Some(found) => found.look(files, place, write)??,
         }
-        Some(found) => found.look(&engine.files, place, write)??,
+        Ok(Some(bytes))
     }
-    Ok(Some(bytes))
 }
 
 /// Fills `chunk` from `source`, less only at its end; how many bytes that is.

@@ -20,21 +20,66 @@ use crate::{
 
 use super::writes::check_key;
 
-/// Looks for one live value of `family`, at the snapshot or at the newest state, and hands it to `use_found` where it lies:
-/// what holds it, and keeps the file of a separated value, is there until that returns.
+/// What a read found of a key, and what it takes to get at the value.
+pub(crate) struct Answer<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) key: &'a [u8],
+    pub(super) order: &'a KeyOrder,
+    pub(super) found: Option<Found<'a>>,
+}
+
+impl Answer<'_> {
+    /// Whether there is a live value.
+    pub(super) fn is_there(&self) -> bool {
+        self.found.is_some()
+    }
+
+    /// The value.
+    ///
+    /// # Errors
+    /// When reading fails.
+    pub(super) fn load(self) -> Result<Option<Value>> {
+        let place = (self.key, self.order);
+        let load = |found: Found<'_>| found.into_value(&self.engine.files, place);
+        self.found.map(load).transpose()
+    }
+
+    /// What `look` makes of the value, where it lies.
+    ///
+    /// # Errors
+    /// When reading fails; `look` was not called then.
+    pub(super) fn look<R>(self, look: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        let place = (self.key, self.order);
+        let look = |found: Found<'_>| found.look(&self.engine.files, place, look);
+        self.found.map(look).transpose()
+    }
+
+    /// Puts the value, if there is one, into the place of what `target` holds; whether there is one.
+    ///
+    /// # Errors
+    /// When reading fails; what `target` holds then means nothing.
+    pub(crate) fn read_into(self, target: &mut Vec<u8>) -> Result<bool> {
+        let place = (self.key, self.order);
+        let read = |found: Found<'_>| found.read_into(&self.engine.files, place, target);
+        Ok(self.found.map(read).transpose()?.is_some())
+    }
+}
+
+/// Looks for the live value of `key` in `family`, at the snapshot or at the newest state, and hands it to `use_answer` where it
+/// lies: what holds it, and keeps the file of a separated value, is there until that returns.
 ///
 /// # Errors
-/// What the family's checks, reading and `use_found` answer.
-pub(crate) fn with_found<R>(
+/// What the family's checks, reading and `use_answer` answer.
+pub(crate) fn with_answer<R>(
     engine: &Engine,
-    family: &Arc<Family>,
+    family: &Family,
     key: &[u8],
     snapshot: Option<&SnapshotGuard>,
-    use_found: impl FnOnce(Option<Found<'_>>) -> Result<R>,
+    use_answer: impl FnOnce(Answer<'_>) -> Result<R>,
 ) -> Result<R> {
     engine.check_family(family)?;
     check_key(key)?;
-    let parts = (&**family, &*engine.files);
+    let parts = (family, &*engine.files);
     let now = || engine.now();
     // Without a hash index the runs are searched, and background merges of runs keep only what is registered.
     let registered = (snapshot.is_none() && !family.order.has_hash()).then(|| acquire(engine));
@@ -45,20 +90,31 @@ pub(crate) fn with_found<R>(
         sequence: snapshot.map_or_else(|| engine.visible(), SnapshotGuard::sequence),
         clock: snapshot.map(SnapshotGuard::clock),
     };
-    use_found(find(&current, parts, key, point, &now)?)
+    use_answer(Answer {
+        engine,
+        key,
+        order: &family.order,
+        found: find(&current, parts, key, point, &now)?,
+    })
 }
 
 /// Whether there is a live value.
 ///
 /// # Errors
-/// As [`with_found`].
+/// As [`with_answer`].
 pub(crate) fn contains_at(
     engine: &Engine,
-    family: &Arc<Family>,
+    family: &Family,
     key: &[u8],
     snapshot: Option<&SnapshotGuard>,
 ) -> Result<bool> {
-    with_found(engine, family, key, snapshot, |found| Ok(found.is_some()))
+    with_answer(
+        engine,
+        family,
+        key,
+        snapshot,
+        |answer| Ok(answer.is_there()),
+    )
 }
 
 /// Registers a snapshot of what is visible now.
@@ -71,59 +127,14 @@ pub(crate) fn acquire(engine: &Engine) -> SnapshotGuard {
 /// The live value, loaded.
 ///
 /// # Errors
-/// As [`with_found`].
+/// As [`with_answer`].
 pub(crate) fn get_at(
     engine: &Engine,
-    family: &Arc<Family>,
+    family: &Family,
     key: &[u8],
     snapshot: Option<&SnapshotGuard>,
 ) -> Result<Option<Value>> {
-    let place = (key, &family.order);
-    with_found(engine, family, key, snapshot, |found| {
-        loaded(engine, found, place)
-    })
-}
-
-/// The value that was found, if one was, at `place`: its key, and the order of its family.
-///
-/// # Errors
-/// When reading fails.
-pub(crate) fn loaded(
-    engine: &Engine,
-    found: Option<Found<'_>>,
-    place: (&[u8], &KeyOrder),
-) -> Result<Option<Value>> {
-    let load = |found: Found<'_>| found.into_value(&engine.files, place);
-    found.map(load).transpose()
-}
-
-/// What `look` makes of the value that was found, if one was, at `place`, as for [`loaded`].
-///
-/// # Errors
-/// When reading fails; `look` was not called then.
-pub(crate) fn looked_at<R>(
-    engine: &Engine,
-    found: Option<Found<'_>>,
-    place: (&[u8], &KeyOrder),
-    look: impl FnOnce(&[u8]) -> R,
-) -> Result<Option<R>> {
-    let look = |found: Found<'_>| found.look(&engine.files, place, look);
-    found.map(look).transpose()
-}
-
-/// Puts the value that was found, if one was, at `place`, as for [`loaded`], into the place of what `target` holds; whether there
-/// is one.
-///
-/// # Errors
-/// When reading fails; what `target` holds then means nothing.
-pub(crate) fn read_into(
-    engine: &Engine,
-    found: Option<Found<'_>>,
-    place: (&[u8], &KeyOrder),
-    target: &mut Vec<u8>,
-) -> Result<bool> {
-    let read = |found: Found<'_>| found.read_into(&engine.files, place, target);
-    Ok(found.map(read).transpose()?.is_some())
+    with_answer(engine, family, key, snapshot, |answer| answer.load())
 }
 
 /// An iterator over `family` at `snapshot`, over `own_writes`.
