@@ -149,6 +149,11 @@ pub trait Cursor: Send {
     /// When storage fails.
     fn value(&mut self) -> StorageResult<ValueRef<'_>>;
 
+    /// The entry's value as the source holds it, if that is packed; [`Cursor::value`] unpacks it.
+    fn packed_value(&self) -> Option<&[u8]> {
+        None
+    }
+
     /// Lends entries: replaces the content of `batch` by the entry that the cursor is on and those behind it which are at
     /// hand and have keys before `until`, and goes to the last of them. Answers false, and stays where it is, when that
     /// gains nothing: then `batch` means nothing. Only while valid.
@@ -218,6 +223,10 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
 
     fn value(&mut self) -> StorageResult<ValueRef<'_>> {
         (**self).value()
+    }
+
+    fn packed_value(&self) -> Option<&[u8]> {
+        (**self).packed_value()
     }
 
     fn lend(&mut self, until: Option<&[u8]>, batch: &mut Batch) -> bool {

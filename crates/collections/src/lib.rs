@@ -53,7 +53,10 @@ pub use memtable::{
     Full, Memtable, MemtableEntry, MemtableOp, PassCursor, shown_kind, shown_value,
 };
 pub use merge::MergeCursor;
-pub use packed::{pack, pack_value, packed_raw_bytes, unpack, unpack_value, unpacked_value};
+pub use packed::{
+    KEPT_BYTES_MIN, LONG_VALUE_BYTES, pack, pack_value, packed_block, packed_raw_bytes, samples,
+    unpack, unpack_value, unpacked_value,
+};
 pub use pages::PageSize;
 pub use skip_list::SkipList;
 pub use sorted_run::{PreparedRun, RunSource, SortedRun};

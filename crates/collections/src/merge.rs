@@ -319,6 +319,10 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
         }
     }
 
+    fn packed_value(&self) -> Option<&[u8]> {
+        self.sources.get(self.winner)?.packed_value()
+    }
+
     /// Lends what the winner has before the key of the source that comes next.
     fn lend(&mut self, until: Option<&[u8]>, batch: &mut Batch) -> bool {
         if !self.is_valid() || self.direction != Direction::Forward {

@@ -6,12 +6,22 @@
 //! | rest | the raw bytes as an LZ4 block |
 //!
 //! Values are packed when they are put, so that the transaction, the log and the memtable copy and hold less, and flushes are
-//! fewer. Whoever reads one unpacks it; a flush does so once, and tables never hold one.
+//! fewer. Whoever reads one unpacks it. A flush puts the LZ4 block of a long one into a value file as it is, and unpacks the others:
+//! value files compress those with a dictionary, or with another codec.
 
 use kingtide_base::{StorageError, StorageResult, limits::VALUE_BYTES_MAX};
 
-/// Speed counts; the tables compress better.
+/// Values of so many bytes are worth to be packed as tables compress: a flush can leave them as they are. Simulations come by them
+/// with less.
+pub const KEPT_BYTES_MIN: usize = if cfg!(simulated) { 128 } else { (16 << 10) + 1 };
+/// Of payloads, whose blocks nobody keeps, speed counts.
 const ACCELERATION: i32 = 8;
+/// Values of so many bytes are long: samples tell whether they shrink, so that one that does not is not compressed as a whole to
+/// find that out.
+pub const LONG_VALUE_BYTES: usize = 1 << 20;
+/// Samples of a long value, and their length in bytes.
+const SAMPLES: usize = 4;
+const SAMPLE_BYTES: usize = 64 << 10;
 /// No LZ4 token yields more than 255 bytes per input byte.
 const EXPANSION_MAX: usize = 255;
 const LENGTH_BYTES: usize = 4;
@@ -20,10 +30,14 @@ const LENGTH_BYTES: usize = 4;
 /// fit.
 #[must_use]
 pub fn pack(raw: &[u8], target: &mut [u8]) -> Option<usize> {
+    pack_with(ACCELERATION, raw, target)
+}
+
+fn pack_with(acceleration: i32, raw: &[u8], target: &mut [u8]) -> Option<usize> {
     let length = u32::try_from(raw.len()).ok()?;
     let (head, rest) = target.split_first_chunk_mut()?;
     *head = length.to_le_bytes();
-    let mode = lz4::block::CompressionMode::FAST(ACCELERATION);
+    let mode = lz4::block::CompressionMode::FAST(acceleration);
     let stored = lz4::block::compress_to_buffer(raw, Some(mode), false, rest).ok()?;
     Some(LENGTH_BYTES + stored)
 }
@@ -57,24 +71,49 @@ pub fn packed_raw_bytes(packed: &[u8]) -> Option<usize> {
     Some(u32::from_le_bytes(*length) as usize)
 }
 
-/// Packs `value` into `scratch`, whose content is replaced; `None` where that does not save an eighth.
+/// The length of the raw bytes that `packed` holds, as that claims, and their LZ4 block; `None` when it is too short for both.
+#[must_use]
+pub fn packed_block(packed: &[u8]) -> Option<(usize, &[u8])> {
+    let (length, block) = packed.split_first_chunk::<LENGTH_BYTES>()?;
+    Some((u32::from_le_bytes(*length) as usize, block))
+}
+
+/// Packs `value` into `scratch`, whose content is replaced; `None` where that does not save an eighth. The larger `acceleration`,
+/// from 1 on, the less it takes and saves.
 ///
 /// ```
 /// # use kingtide_collections::{pack_value, packed_raw_bytes, unpack_value};
 /// let value = b"tide and tide again, ".repeat(100);
 /// let (mut scratch, mut unpacked) = (Vec::new(), Vec::new());
-/// let packed = pack_value(&value, &mut scratch).expect("it repeats itself");
+/// let packed = pack_value(&value, 1, &mut scratch).expect("it repeats itself");
 /// assert_eq!(packed_raw_bytes(packed), Some(value.len()));
 /// assert_eq!(unpack_value(packed, &mut unpacked).expect("it is whole"), value);
 /// ```
 #[must_use]
-pub fn pack_value<'s>(value: &[u8], scratch: &'s mut Vec<u8>) -> Option<&'s [u8]> {
-    let bytes_max = value.len() - value.len() / 8;
-    if scratch.len() < bytes_max {
-        scratch.resize(bytes_max, 0);
+pub fn pack_value<'s>(
+    value: &[u8],
+    acceleration: i32,
+    scratch: &'s mut Vec<u8>,
+) -> Option<&'s [u8]> {
+    let mut pack = |raw: &[u8]| {
+        let bytes_max = raw.len() - raw.len() / 8;
+        if scratch.len() < bytes_max {
+            scratch.resize(bytes_max, 0);
+        }
+        pack_with(acceleration, raw, &mut scratch[..bytes_max])
+    };
+    if value.len() >= LONG_VALUE_BYTES && samples(value).all(|sample| pack(sample).is_none()) {
+        return None;
     }
-    let bytes = pack(value, &mut scratch[..bytes_max])?;
+    let bytes = pack(value)?;
     scratch.get(..bytes)
+}
+
+/// Samples of a value of [`LONG_VALUE_BYTES`] and more, from its beginning to its end.
+pub fn samples(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let last = value.len().saturating_sub(SAMPLE_BYTES);
+    let starts = (0..SAMPLES).map(move |index| index * last / (SAMPLES - 1));
+    starts.filter_map(|start| value.get(start..start + SAMPLE_BYTES))
 }
 
 /// The value that `packed` holds, in `target`, whose content is replaced.
@@ -110,15 +149,41 @@ mod tests {
         for length in (0..300).chain([4096, 65_536, 1 << 20]) {
             for kinds in [1, 3, 256] {
                 let value: Vec<u8> = (0..length).map(|_| random.below(kinds) as u8).collect();
-                let Some(packed) = pack_value(&value, &mut scratch) else {
-                    assert!(kinds == 256 || length < 300, "{length} bytes of {kinds}");
-                    continue;
-                };
-                assert!(kinds < 256 && packed.len() <= length - length / 8);
-                assert_eq!(packed_raw_bytes(packed), Some(length));
-                assert_eq!(unpack_value(packed, &mut unpacked).expect("whole"), value);
+                for acceleration in [1, ACCELERATION] {
+                    let Some(packed) = pack_value(&value, acceleration, &mut scratch) else {
+                        assert!(kinds == 256 || length < 300, "{length} bytes of {kinds}");
+                        continue;
+                    };
+                    assert!(kinds < 256 && packed.len() <= length - length / 8);
+                    assert_eq!(packed_raw_bytes(packed), Some(length));
+                    assert_eq!(
+                        packed_block(packed),
+                        Some((length, &packed[LENGTH_BYTES..]))
+                    );
+                    assert_eq!(unpack_value(packed, &mut unpacked).expect("whole"), value);
+                }
             }
         }
+    }
+
+    /// Goal: a long value is packed when a part of it shrinks, wherever that is. Method: noise of two mebibytes, and zeros in each
+    /// quarter of it in turn.
+    #[test]
+    fn samples_tell_whether_long_values_shrink() {
+        let mut random = Random::new(2);
+        let length = 2 * LONG_VALUE_BYTES;
+        let noise: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();
+        let mut scratch = Vec::new();
+        assert_eq!(pack_value(&noise, 1, &mut scratch), None);
+        assert!(scratch.len() < LONG_VALUE_BYTES, "the whole was compressed");
+        for quarter in 0..SAMPLES {
+            let mut value = noise.clone();
+            value[quarter * length / SAMPLES..(quarter + 1) * length / SAMPLES].fill(0);
+            assert!(pack_value(&value, 1, &mut scratch).is_some(), "{quarter}");
+        }
+        assert!(samples(&noise).all(|sample| sample.len() == SAMPLE_BYTES));
+        assert!(noise.starts_with(samples(&noise).next().expect("the first")));
+        assert!(noise.ends_with(samples(&noise).last().expect("the last")));
     }
 
     /// Goal: bytes that are no packed value are refused without a panic or a large allocation. Method: every prefix of a packed
@@ -127,7 +192,7 @@ mod tests {
     fn what_does_not_unpack_is_refused() {
         let (mut scratch, mut unpacked) = (Vec::new(), Vec::new());
         let value = b"ebb and flow, ".repeat(30);
-        let packed = pack_value(&value, &mut scratch).expect("short").to_vec();
+        let packed = pack_value(&value, 1, &mut scratch).expect("short").to_vec();
         for end in 0..packed.len() {
             assert!(
                 unpack_value(&packed[..end], &mut unpacked).is_err(),

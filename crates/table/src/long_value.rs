@@ -4,11 +4,12 @@
 //! to find that out. Compressed ones need room for what is stored besides the value.
 
 use kingtide_base::{StorageResult, ValuePointer, key_hash};
+use kingtide_collections::{LONG_VALUE_BYTES, samples};
 use kingtide_env::File;
 use kingtide_format::CodecId;
 use kingtide_format::block::{BlockFault, BlockPlace, compress_if_smaller};
 use kingtide_format::vlog::{
-    RECORD_HEADER_BYTES, RecordHeader, check_raw_record, encode_raw_header, open_record,
+    RECORD_HEADER_BYTES, RecordHeader, check_raw_record, encode_stored_header, open_record,
     peek_record,
 };
 
@@ -17,37 +18,36 @@ use crate::output::Output;
 use crate::sections::{read_range, read_range_into};
 use crate::value_chunks::checksum_of;
 
-/// Values of so many bytes are long.
-pub(crate) const LONG_VALUE_BYTES: usize = 1 << 20;
-/// Samples that are compressed, and their length in bytes.
-const SAMPLES: usize = 4;
-const SAMPLE_BYTES: usize = 64 << 10;
+/// So many bytes are written without a copy of them in the buffer.
+const UNBUFFERED_BYTES_MIN: usize = 128 << 10;
 
 /// True when `value` is long and samples of it hardly shrink under `codec`.
 pub(crate) fn is_stored_raw(codec: CodecId, value: &[u8]) -> bool {
     if value.len() < LONG_VALUE_BYTES {
         return false;
     }
-    let step = (value.len() - SAMPLE_BYTES) / (SAMPLES - 1);
     let mut target = Vec::new();
-    (0..SAMPLES).all(|index| {
-        let sample = &value[index * step..index * step + SAMPLE_BYTES];
+    samples(value).all(|sample| {
         target.clear();
         compress_if_smaller(codec, sample, &mut target) == CodecId::None
     })
 }
 
-/// Appends the record of a value as it is; the record's length in bytes, and its checksum.
-pub(crate) fn append_raw(
+/// Appends the record of a value of so many bytes, of which `stored` is what this codec makes of it; the record's length in
+/// bytes, and its checksum.
+pub(crate) fn append_stored(
     output: &mut Output,
     key: &[u8],
-    value: &[u8],
+    (stored, value_bytes, codec): (&[u8], usize, CodecId),
     place: BlockPlace,
 ) -> StorageResult<(u32, u64)> {
-    let header = encode_raw_header(key_hash(key), value, place);
+    let header = encode_stored_header(key_hash(key), stored, (value_bytes, codec), place);
     output.buffer().extend_from_slice(&header);
-    output.write_through(value)?;
-    let record_bytes = (RECORD_HEADER_BYTES + value.len()) as u32;
+    match stored.len() {
+        0..UNBUFFERED_BYTES_MIN => output.buffer().extend_from_slice(stored),
+        _ => output.write_through(stored)?,
+    }
+    let record_bytes = (RECORD_HEADER_BYTES + stored.len()) as u32;
     Ok((record_bytes, checksum_of(&header)))
 }
 

@@ -11,6 +11,8 @@ use kingtide_env::File;
 
 /// Bytes that are collected before they are written.
 const BUFFER_BYTES: usize = 256 << 10;
+/// So many bytes of the buffer's memory are kept from one long value to the next.
+const KEPT_BYTES_MAX: usize = 4 << 20;
 /// What is written at once of what does not go through the buffer, in bytes.
 const WRITE_BYTES_MAX: usize = 8 << 20;
 /// So many bytes are collected by the system before it is asked to begin writing them to the device.
@@ -86,7 +88,7 @@ impl Output {
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
         // One huge value must not keep its size in memory for the rest of the file.
-        self.buffer.shrink_to(2 * BUFFER_BYTES);
+        self.buffer.shrink_to(KEPT_BYTES_MAX);
         self.begin_sync(BEGIN_BYTES);
         Ok(())
     }

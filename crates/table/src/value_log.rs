@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use kingtide_base::limits::VALUE_BYTES_MAX;
 use kingtide_base::{FileId, StorageError, StorageResult, ValuePointer, checksum_mix, key_hash};
-use kingtide_collections::{BlockCache, MemoryBudget};
+use kingtide_collections::{
+    BlockCache, KEPT_BYTES_MIN, LONG_VALUE_BYTES, MemoryBudget, packed_block,
+};
 use kingtide_env::sync::Mutex;
 use kingtide_env::{Directory, File, OpenMode};
 use kingtide_format::block::{BlockFault, BlockPlace, DataBlock};
@@ -24,7 +26,7 @@ use kingtide_format::vlog::{
 use kingtide_format::{CodecId, ValueFileMeta};
 
 use crate::handles::Handles;
-use crate::long_value::{LONG_VALUE_BYTES, append_raw, is_stored_raw, read_long};
+use crate::long_value::{append_stored, is_stored_raw, read_long};
 use crate::names::{damaged, vlog_name, vlog_path};
 use crate::output::Output;
 use crate::sections::{read_range, read_range_into, tail_error};
@@ -94,13 +96,46 @@ impl ValueLogBuilder {
         }
         let place = self.next_place();
         let (record_bytes, sum) = if is_stored_raw(self.codec, value) {
-            append_raw(&mut self.output, key, value, place)?
+            let stored = (value, value.len(), CodecId::None);
+            append_stored(&mut self.output, key, stored, place)?
         } else {
             let target = self.output.buffer();
             let start = target.len();
             let bytes = self.packer.append(target, key_hash(key), value, place);
             (bytes, checksum_of(&target[start..]))
         };
+        self.end_record(place, (record_bytes, sum), value.len())
+    }
+
+    /// As [`ValueLogBuilder::append`] of the value that is [`packed`](kingtide_collections::pack_value), without compressing it once
+    /// more; `None`, and nothing is appended, where the file is to hold something else of it.
+    ///
+    /// # Errors
+    /// When writing fails.
+    pub fn append_packed(
+        &mut self,
+        key: &[u8],
+        packed: &[u8],
+    ) -> StorageResult<Option<ValuePointer>> {
+        let is_lz4 = matches!(self.codec, CodecId::Lz4 | CodecId::Lz4Fast);
+        let Some((value_bytes, stored)) = packed_block(packed).filter(|(value_bytes, _)| {
+            is_lz4 && (KEPT_BYTES_MIN..=VALUE_BYTES_MAX).contains(value_bytes)
+        }) else {
+            return Ok(None);
+        };
+        let place = self.next_place();
+        let stored = (stored, value_bytes, self.codec);
+        let record = append_stored(&mut self.output, key, stored, place)?;
+        self.end_record(place, record, value_bytes).map(Some)
+    }
+
+    /// A record of so many bytes, with this checksum, was appended at `place`.
+    fn end_record(
+        &mut self,
+        place: BlockPlace,
+        (record_bytes, sum): (u32, u64),
+        value_bytes: usize,
+    ) -> StorageResult<ValuePointer> {
         self.count_record(sum);
         self.output.account(self.packer.memory_bytes());
         self.output.flush_if_full()?;
@@ -108,7 +143,7 @@ impl ValueLogBuilder {
             file: self.file_id,
             offset: place.offset,
             record_bytes,
-            value_bytes: value.len() as u32,
+            value_bytes: value_bytes as u32,
         })
     }
 

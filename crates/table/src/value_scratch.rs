@@ -9,9 +9,8 @@
 
 use std::cell::Cell;
 
+use kingtide_collections::LONG_VALUE_BYTES;
 use kingtide_env::sync::Mutex;
-
-use crate::long_value::LONG_VALUE_BYTES;
 
 /// The most pairs of buffers that are kept.
 const PAIRS_MAX: usize = 2;

@@ -322,4 +322,9 @@ impl Cursor for PassCursor {
         });
         shown_value(stored, &mut self.unpacked)
     }
+
+    fn packed_value(&self) -> Option<&[u8]> {
+        let entry = self.entry()?;
+        (entry.kind == EntryKind::PutPacked).then_some(entry.value)
+    }
 }

@@ -31,7 +31,7 @@ pub use dictionary::{
 pub use dump::dump_vlog;
 pub use record::{
     RECORD_HEADER_BYTES, RecordHeader, VLOG_FOOTER_BYTES, VLOG_HEADER_BYTES, VLOG_VERSION,
-    VlogFooter, check_raw_record, decode_vlog_header, encode_raw_header, encode_record,
+    VlogFooter, check_raw_record, decode_vlog_header, encode_record, encode_stored_header,
     encode_vlog_header, open_record, peek_record, peek_record_bytes,
 };
 

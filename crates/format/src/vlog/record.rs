@@ -174,24 +174,24 @@ pub(super) fn seal_record(
     record.len() as u32
 }
 
-/// The header of the record of a value that is stored as it is and that the caller writes behind it: what
-/// [`encode_record`] makes when nothing is compressed. The caller keeps the limit of values.
+/// The header of the record of a value of so many bytes, of which `stored` is what this codec makes of it, and which the caller
+/// writes behind it: what [`encode_record`] makes when that pays. The caller keeps the limit of values.
 #[must_use]
-pub fn encode_raw_header(
+pub fn encode_stored_header(
     key_hash: u64,
-    value: &[u8],
+    stored: &[u8],
+    (value_bytes, codec): (usize, CodecId),
     place: BlockPlace,
 ) -> [u8; RECORD_HEADER_BYTES] {
-    debug_assert!(value.len() <= VALUE_BYTES_MAX);
+    debug_assert!(value_bytes <= VALUE_BYTES_MAX);
     let mut header = [0; RECORD_HEADER_BYTES];
-    let length = (value.len() as u32).to_le_bytes();
     header[8..16].copy_from_slice(&key_hash.to_le_bytes());
-    header[16..20].copy_from_slice(&length);
-    header[20..24].copy_from_slice(&length);
-    header[24] = CodecId::None as u8;
+    header[16..20].copy_from_slice(&(stored.len() as u32).to_le_bytes());
+    header[20..24].copy_from_slice(&(value_bytes as u32).to_le_bytes());
+    header[24] = codec as u8;
     let mut sum = ChecksumParts::new(place.seed());
     sum.add(&header[8..]);
-    sum.add(value);
+    sum.add(stored);
     header[..8].copy_from_slice(&sum.finish().to_le_bytes());
     header
 }

@@ -36,6 +36,7 @@ use kingtide_base::{
     ValueRef, is_before_end,
     planted::{self, Bug},
 };
+use kingtide_collections::packed_raw_bytes;
 use kingtide_format::{CodecId, TableMeta, ValueFileMeta};
 use kingtide_table::{TableBuilder, TableSettings, Unsynced, ValueLogBuilder, ValueReadAhead};
 
@@ -279,7 +280,14 @@ impl<'a> TableWriter<'a> {
         self.start_key(key, sequence)?;
         let (kind, expires_at, value) = match decision {
             Decision::KeepAsDelete => (EntryKind::Delete, 0, ValueRef::Inline(&[])),
-            _ => (kind, expires_at, cursor.value()?),
+            _ => {
+                let pointer = self.append_packed(cursor.packed_value())?;
+                let value = match pointer {
+                    Some(pointer) => ValueRef::Separated(pointer),
+                    None => cursor.value()?,
+                };
+                (kind, expires_at, value)
+            }
         };
         let entry = EntryRef {
             key: &[],
@@ -345,7 +353,7 @@ impl<'a> TableWriter<'a> {
             value => value,
         };
         let value = match value {
-            ValueRef::Inline(value) if self.separates(entry.kind, value) => {
+            ValueRef::Inline(value) if self.separates(entry.kind, value.len()) => {
                 ValueRef::Separated(self.append_value(value)?)
             }
             value => value,
@@ -375,12 +383,32 @@ impl<'a> TableWriter<'a> {
         Ok(value)
     }
 
-    fn separates(&self, kind: EntryKind, value: &[u8]) -> bool {
+    fn separates(&self, kind: EntryKind, value_bytes: usize) -> bool {
         let threshold = self.options.value_threshold_bytes;
-        kind == EntryKind::Put && threshold > 0 && value.len() >= threshold
+        kind == EntryKind::Put && threshold > 0 && value_bytes >= threshold
     }
 
     fn append_value(&mut self, value: &[u8]) -> StorageResult<ValuePointer> {
+        self.with_values(|values, key| values.append(key, value))
+    }
+
+    /// The value of the key noted last goes to the value file as it is packed, if that takes it so.
+    fn append_packed(&mut self, packed: Option<&[u8]>) -> StorageResult<Option<ValuePointer>> {
+        let is_separated = |packed: &&[u8]| {
+            let value_bytes = packed_raw_bytes(packed);
+            value_bytes.is_some_and(|bytes| self.separates(EntryKind::Put, bytes))
+        };
+        let Some(packed) = packed.filter(is_separated) else {
+            return Ok(None);
+        };
+        self.with_values(|values, key| values.append_packed(key, packed))
+    }
+
+    /// Has `append` append the value of the key noted last, which it is told, to the value file.
+    fn with_values<R>(
+        &mut self,
+        append: impl FnOnce(&mut ValueLogBuilder, &[u8]) -> StorageResult<R>,
+    ) -> StorageResult<R> {
         if self
             .values
             .as_ref()
@@ -399,7 +427,7 @@ impl<'a> TableWriter<'a> {
                 self.values.insert(values.with_budget(&self.files.budget))
             }
         };
-        values.append(&self.family.order.identity(&self.key), value)
+        append(values, &self.family.order.identity(&self.key))
     }
 
     fn open_table(&mut self) -> StorageResult<()> {

@@ -1,17 +1,19 @@
 //! Which values are packed when they are put, and where: long ones that tables would compress apart from the others.
 
 use kingtide_base::EntryKind;
-use kingtide_collections::pack_value;
+use kingtide_collections::{KEPT_BYTES_MIN, pack_value};
 use kingtide_format::Op;
 
 use crate::{family::Family, options::Compression};
 
 /// Shorter values are not packed: the codec would spend more on its table than on them. Simulations come by packed ones with less.
 const VALUE_BYTES_MIN: usize = if cfg!(simulated) { 64 } else { 2 << 10 };
-/// Nor are longer ones: each is a large part of a flush as it is, and a flush would only compress it a second time.
-const VALUE_BYTES_MAX: usize = 256 << 10;
+/// Nor are longer ones, which are spilled, as a rule.
+const VALUE_BYTES_MAX: usize = 4 << 20;
+/// What a flush compresses anew is packed with this acceleration, so that a put takes little time.
+const PACKED_TWICE_ACCELERATION: i32 = 8;
 /// As much of the scratch memory is kept for the next transaction.
-const SCRATCH_BYTES_MAX: usize = 64 << 10;
+const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
 /// Packs the values of one transaction, one at a time. Recycled with it.
 #[derive(Debug, Default)]
@@ -37,9 +39,13 @@ impl ValuePacking {
         if options.compression == Compression::None || !is_separated {
             return None;
         }
+        let acceleration = match options.compression {
+            Compression::Lz4 if op.value.len() >= KEPT_BYTES_MIN => 1,
+            _ => PACKED_TWICE_ACCELERATION,
+        };
         Some(Op {
             kind: EntryKind::PutPacked,
-            value: pack_value(op.value, &mut self.scratch)?,
+            value: pack_value(op.value, acceleration, &mut self.scratch)?,
             ..*op
         })
     }

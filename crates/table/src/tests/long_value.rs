@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use kingtide_base::{FileId, StorageError, ValuePointer, key_hash};
+use kingtide_collections::{KEPT_BYTES_MIN, LONG_VALUE_BYTES, pack_value};
 use kingtide_env::OpenMode;
 use kingtide_format::CodecId;
 use kingtide_format::block::BlockPlace;
 use kingtide_format::vlog::encode_record;
 
 use super::model::{CODECS, Random, World};
-use crate::long_value::{LONG_VALUE_BYTES, is_stored_raw};
+use crate::long_value::is_stored_raw;
 use crate::{ValueFiles, ValueLogBuilder, vlog_name};
 
 const FILE: FileId = FileId(3);
@@ -72,6 +73,58 @@ fn long_records_are_those_of_the_format() {
         for (pointer, value) in pointers.iter().zip([&short, &long, &short]) {
             assert!(files.read(pointer, b"key").expect("whole") == *value);
         }
+    }
+}
+
+/// Goal: a packed value goes into the file as it is where that is what the file would make of it, and else not at all. Method: each
+/// codec; lengths around the bounds; the file is compared with one to which the same values were appended.
+#[test]
+fn packed_values_are_kept_as_the_file_would_compress_them() {
+    let mut scratch = Vec::new();
+    for codec in CODECS {
+        let values: Vec<Vec<u8>> = [KEPT_BYTES_MIN - 1, KEPT_BYTES_MIN, 100_000, 3 << 20]
+            .map(|bytes| random(5000).into_iter().cycle().take(bytes).collect())
+            .into();
+        let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+        let expected = World::new();
+        let pointers = build(&expected, codec, &values);
+        let world = World::new();
+        let file = world
+            .directory
+            .open(&vlog_name(FILE), OpenMode::CreateNew)
+            .expect("a new name");
+        let mut builder = ValueLogBuilder::new(file, FILE, codec);
+        for (value, pointer) in values.iter().zip(&pointers) {
+            let acceleration = if codec == CodecId::Lz4Fast { 8 } else { 1 };
+            let packed = pack_value(value, acceleration, &mut scratch).expect("it repeats itself");
+            let found = builder.append_packed(b"key", packed).expect("no faults");
+            let is_kept =
+                matches!(codec, CodecId::Lz4 | CodecId::Lz4Fast) && value.len() >= KEPT_BYTES_MIN;
+            assert_eq!(
+                found,
+                is_kept.then_some(*pointer),
+                "{codec:?} {}",
+                value.len()
+            );
+            if found.is_none() {
+                builder.append(b"key", value).expect("no faults");
+            }
+        }
+        assert!(
+            builder
+                .append_packed(b"key", b"no")
+                .expect("no faults")
+                .is_none()
+        );
+        builder.finish().expect("no faults");
+        let content = |world: &World| {
+            let file = world.directory.open(&vlog_name(FILE), OpenMode::Read);
+            let file = file.expect("there");
+            let mut bytes = vec![0; file.len().expect("no faults") as usize];
+            file.read_exact_at(&mut bytes, 0).expect("no faults");
+            bytes
+        };
+        assert!(content(&world) == content(&expected), "{codec:?}");
     }
 }
 

@@ -93,4 +93,8 @@ impl<C: Cursor, P: Pass<C>> Cursor for Passing<C, P> {
     fn value(&mut self) -> StorageResult<ValueRef<'_>> {
         self.inner.value()
     }
+
+    fn packed_value(&self) -> Option<&[u8]> {
+        self.inner.packed_value()
+    }
 }
