@@ -9,8 +9,8 @@ use kingtide_env::File;
 use kingtide_format::CodecId;
 use kingtide_format::block::{BlockFault, BlockPlace, compress_if_smaller};
 use kingtide_format::vlog::{
-    RECORD_HEADER_BYTES, RecordHeader, check_raw_record, encode_stored_header, open_record,
-    peek_record,
+    RECORD_HEADER_BYTES, RecordHeader, StoredValue, check_raw_record, encode_stored_header,
+    open_record, peek_record,
 };
 
 use crate::names::damaged;
@@ -33,21 +33,20 @@ pub(crate) fn is_stored_raw(codec: CodecId, value: &[u8]) -> bool {
     })
 }
 
-/// Appends the record of a value of so many bytes, of which `stored` is what this codec makes of it; the record's length in
-/// bytes, and its checksum.
+/// Appends the record of a value that is stored like this; the record's length in bytes, and its checksum.
 pub(crate) fn append_stored(
     output: &mut Output,
     key: &[u8],
-    (stored, value_bytes, codec): (&[u8], usize, CodecId),
+    stored: &StoredValue<'_>,
     place: BlockPlace,
 ) -> StorageResult<(u32, u64)> {
-    let header = encode_stored_header(key_hash(key), stored, (value_bytes, codec), place);
+    let header = encode_stored_header(key_hash(key), stored, place);
     output.buffer().extend_from_slice(&header);
-    match stored.len() {
-        0..UNBUFFERED_BYTES_MIN => output.buffer().extend_from_slice(stored),
-        _ => output.write_through(stored)?,
+    match stored.bytes.len() {
+        0..UNBUFFERED_BYTES_MIN => output.buffer().extend_from_slice(stored.bytes),
+        _ => output.write_through(stored.bytes)?,
     }
-    let record_bytes = (RECORD_HEADER_BYTES + stored.len()) as u32;
+    let record_bytes = (RECORD_HEADER_BYTES + stored.bytes.len()) as u32;
     Ok((record_bytes, checksum_of(&header)))
 }
 

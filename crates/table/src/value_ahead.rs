@@ -11,9 +11,10 @@
 use std::io;
 
 use kingtide_base::{FileId, StorageError, StorageResult, ValuePointer};
-use kingtide_format::vlog::VLOG_HEADER_BYTES;
+use kingtide_collections::LONG_VALUE_BYTES;
+use kingtide_format::vlog::{StoredValue, VLOG_HEADER_BYTES};
 
-use crate::value_log::ValueFiles;
+use crate::value_log::{ValueFiles, stored_value};
 
 /// Files that are read ahead of at the same time; others are forgotten, the one not met for longest first.
 const WINDOWS_MAX: usize = 512;
@@ -75,6 +76,38 @@ impl ValueReadAhead {
         key: &[u8],
         value: &mut Vec<u8>,
     ) -> StorageResult<()> {
+        match self.record(files, pointer) {
+            Some(record) => files.open_value(record, pointer, key, value),
+            None => files.read_into(pointer, key, value),
+        }
+    }
+
+    /// The value that `pointer` leads to and that was appended for `key`, as its record stores it; `record` is for one that is not
+    /// read ahead. `None` where the value must be [read](ValueReadAhead::read): it is long, or what is stored means nothing by itself.
+    ///
+    /// # Errors
+    /// As [`ValueFiles::read`].
+    pub fn read_stored<'a>(
+        &'a mut self,
+        files: &ValueFiles,
+        pointer: &ValuePointer,
+        key: &[u8],
+        record: &'a mut Vec<u8>,
+    ) -> StorageResult<Option<StoredValue<'a>>> {
+        if pointer.record_bytes as usize >= LONG_VALUE_BYTES {
+            return Ok(None);
+        }
+        match self.record(files, pointer) {
+            Some(record) => stored_value(record, pointer, key),
+            None => {
+                files.read_record(pointer, record)?;
+                stored_value(record, pointer, key)
+            }
+        }
+    }
+
+    /// The bytes of the record that `pointer` leads to, if they are read ahead.
+    fn record(&mut self, files: &ValueFiles, pointer: &ValuePointer) -> Option<&[u8]> {
         let span = (
             pointer.offset,
             pointer
@@ -84,8 +117,8 @@ impl ValueReadAhead {
         let index = self.window(pointer.file, span);
         let piece_bytes_max = self.piece_bytes_max();
         let window = &mut self.windows[index];
-        if let Some(record) = window.record(span) {
-            return files.open_value(record, pointer, key, value);
+        if window.record(span).is_some() {
+            return window.record(span);
         }
         match window.wanted_piece(span, piece_bytes_max) {
             Some(piece) => {
@@ -101,10 +134,7 @@ impl ValueReadAhead {
             // What is kept would only take room.
             None => window.piece = Vec::new(),
         }
-        match window.record(span) {
-            Some(record) => files.open_value(record, pointer, key, value),
-            None => files.read_into(pointer, key, value),
-        }
+        window.record(span)
     }
 
     /// How long a piece may be, so that those of all windows keep within their bound.

@@ -25,7 +25,8 @@ use kingtide_format::CodecId;
 use kingtide_format::block::{BlockFault, BlockPlace, compress_if_smaller};
 use kingtide_format::vlog::{
     DICTIONARY_KEY_HASH, Dictionary, DictionaryRecord, RECORD_HEADER_BYTES, RecordHeader,
-    encode_record, encode_record_with, open_record, stored_bytes_with, uses_dictionary,
+    StoredValue, encode_record, encode_record_with, open_record, stored_bytes_with,
+    uses_dictionary,
 };
 
 use crate::names::damaged;
@@ -119,6 +120,14 @@ impl ValuePacker {
         encode_record(target, self.codec, DICTIONARY_KEY_HASH, bytes, place);
         self.stage = Stage::With(dictionary, offset);
         true
+    }
+
+    /// Whether [`ValuePacker::append`] would make of a value what another file stores of it.
+    pub(crate) fn would_store(&self, stored: &StoredValue<'_>) -> bool {
+        let is_short = stored.value_bytes <= SHORT_BYTES_MAX;
+        stored.codec == self.codec
+            && stored.codec != CodecId::None
+            && (!is_short || matches!(self.stage, Stage::Without))
     }
 
     /// Appends the record of `value` to `target`; its length.

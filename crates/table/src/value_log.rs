@@ -19,9 +19,9 @@ use kingtide_env::{Directory, File, OpenMode};
 use kingtide_format::block::{BlockFault, BlockPlace, DataBlock};
 use kingtide_format::klog::FOOTER_READ_BYTES;
 use kingtide_format::vlog::{
-    CHUNK_HEADS_BYTES_MAX, RECORD_HEADER_BYTES, RecordHeader, VLOG_FOOTER_BYTES, VLOG_HEADER_BYTES,
-    VLOG_VERSION, VlogFooter, decode_vlog_header, encode_vlog_header, open_record,
-    peek_record_bytes, uses_dictionary,
+    CHUNK_HEADS_BYTES_MAX, RECORD_HEADER_BYTES, RecordHeader, StoredValue, VLOG_FOOTER_BYTES,
+    VLOG_HEADER_BYTES, VLOG_VERSION, VlogFooter, decode_vlog_header, encode_vlog_header,
+    open_record, peek_record_bytes, stored_in_record, uses_dictionary,
 };
 use kingtide_format::{CodecId, ValueFileMeta};
 
@@ -96,8 +96,12 @@ impl ValueLogBuilder {
         }
         let place = self.next_place();
         let (record_bytes, sum) = if is_stored_raw(self.codec, value) {
-            let stored = (value, value.len(), CodecId::None);
-            append_stored(&mut self.output, key, stored, place)?
+            let stored = StoredValue {
+                codec: CodecId::None,
+                value_bytes: value.len(),
+                bytes: value,
+            };
+            append_stored(&mut self.output, key, &stored, place)?
         } else {
             let target = self.output.buffer();
             let start = target.len();
@@ -118,15 +122,45 @@ impl ValueLogBuilder {
         packed: &[u8],
     ) -> StorageResult<Option<ValuePointer>> {
         let is_lz4 = matches!(self.codec, CodecId::Lz4 | CodecId::Lz4Fast);
-        let Some((value_bytes, stored)) = packed_block(packed).filter(|(value_bytes, _)| {
-            is_lz4 && (KEPT_BYTES_MIN..=VALUE_BYTES_MAX).contains(value_bytes)
-        }) else {
-            return Ok(None);
-        };
+        let is_kept = |value_bytes| (KEPT_BYTES_MIN..=VALUE_BYTES_MAX).contains(&value_bytes);
+        match packed_block(packed) {
+            Some((value_bytes, bytes)) if is_lz4 && is_kept(value_bytes) => {
+                let codec = self.codec;
+                let stored = StoredValue {
+                    codec,
+                    value_bytes,
+                    bytes,
+                };
+                self.append_as_it_is(key, &stored).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// As [`ValueLogBuilder::append`] of the value that another file stores like this, without compressing it once more; `None`, and
+    /// nothing is appended, where this file may store it otherwise.
+    ///
+    /// # Errors
+    /// When writing fails.
+    pub fn append_stored(
+        &mut self,
+        key: &[u8],
+        stored: &StoredValue<'_>,
+    ) -> StorageResult<Option<ValuePointer>> {
+        match self.packer.would_store(stored) {
+            true => self.append_as_it_is(key, stored).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn append_as_it_is(
+        &mut self,
+        key: &[u8],
+        stored: &StoredValue<'_>,
+    ) -> StorageResult<ValuePointer> {
         let place = self.next_place();
-        let stored = (stored, value_bytes, self.codec);
         let record = append_stored(&mut self.output, key, stored, place)?;
-        self.end_record(place, record, value_bytes).map(Some)
+        self.end_record(place, record, stored.value_bytes)
     }
 
     /// A record of so many bytes, with this checksum, was appended at `place`.
@@ -409,6 +443,23 @@ impl ValueFiles {
         belongs(&header, pointer, key)
     }
 
+    /// Replaces the content of `record` by the record that `pointer` leads to. Nothing is verified.
+    ///
+    /// # Errors
+    /// When reading fails; what `record` holds then means nothing.
+    pub(crate) fn read_record(
+        &self,
+        pointer: &ValuePointer,
+        record: &mut Vec<u8>,
+    ) -> StorageResult<()> {
+        let value_file = self.open(pointer.file)?;
+        let (file, name) = (&*value_file.file, value_file.name.as_str());
+        let end = pointer
+            .offset
+            .saturating_add(u64::from(pointer.record_bytes));
+        read_range_into(file, name, pointer.offset..end, record)
+    }
+
     /// Fills `piece` with the bytes of `file` from the first to the second of `span`, fewer at its end. Nothing is verified.
     ///
     /// # Errors
@@ -552,6 +603,25 @@ impl ValueFile {
         self.dictionary
             .open_record((file, name), (&bytes, place), value)
     }
+}
+
+/// The value in `record`, which is what lies where `pointer` leads, as it is stored there. `None` where that means nothing by
+/// itself.
+///
+/// # Errors
+/// As [`ValueFiles::read`].
+pub(crate) fn stored_value<'a>(
+    record: &'a [u8],
+    pointer: &ValuePointer,
+    key: &[u8],
+) -> StorageResult<Option<StoredValue<'a>>> {
+    let found = stored_in_record(record, place_of(pointer))
+        .map_err(|fault| damaged(&vlog_path(pointer.file), pointer.offset, fault))?;
+    let Some((header, stored)) = found else {
+        return Ok(None);
+    };
+    belongs(&header, pointer, key)?;
+    Ok(Some(stored))
 }
 
 /// Checks that the record with `header` is the one that `pointer` and `key` ask for.

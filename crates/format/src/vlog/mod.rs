@@ -30,9 +30,10 @@ pub use dictionary::{
 };
 pub use dump::dump_vlog;
 pub use record::{
-    RECORD_HEADER_BYTES, RecordHeader, VLOG_FOOTER_BYTES, VLOG_HEADER_BYTES, VLOG_VERSION,
-    VlogFooter, check_raw_record, decode_vlog_header, encode_record, encode_stored_header,
-    encode_vlog_header, open_record, peek_record, peek_record_bytes,
+    RECORD_HEADER_BYTES, RecordHeader, StoredValue, VLOG_FOOTER_BYTES, VLOG_HEADER_BYTES,
+    VLOG_VERSION, VlogFooter, check_raw_record, decode_vlog_header, encode_record,
+    encode_stored_header, encode_vlog_header, open_record, peek_record, peek_record_bytes,
+    stored_in_record,
 };
 
 #[cfg(test)]

@@ -174,24 +174,23 @@ pub(super) fn seal_record(
     record.len() as u32
 }
 
-/// The header of the record of a value of so many bytes, of which `stored` is what this codec makes of it, and which the caller
-/// writes behind it: what [`encode_record`] makes when that pays. The caller keeps the limit of values.
+/// The header of the record of a value that is stored like this by the caller, who writes it behind the header: what
+/// [`encode_record`] makes. The caller keeps the limit of values.
 #[must_use]
 pub fn encode_stored_header(
     key_hash: u64,
-    stored: &[u8],
-    (value_bytes, codec): (usize, CodecId),
+    stored: &StoredValue<'_>,
     place: BlockPlace,
 ) -> [u8; RECORD_HEADER_BYTES] {
-    debug_assert!(value_bytes <= VALUE_BYTES_MAX);
+    debug_assert!(stored.value_bytes <= VALUE_BYTES_MAX);
     let mut header = [0; RECORD_HEADER_BYTES];
     header[8..16].copy_from_slice(&key_hash.to_le_bytes());
-    header[16..20].copy_from_slice(&(stored.len() as u32).to_le_bytes());
-    header[20..24].copy_from_slice(&(value_bytes as u32).to_le_bytes());
-    header[24] = codec as u8;
+    header[16..20].copy_from_slice(&(stored.bytes.len() as u32).to_le_bytes());
+    header[20..24].copy_from_slice(&(stored.value_bytes as u32).to_le_bytes());
+    header[24] = stored.codec as u8;
     let mut sum = ChecksumParts::new(place.seed());
     sum.add(&header[8..]);
-    sum.add(stored);
+    sum.add(stored.bytes);
     header[..8].copy_from_slice(&sum.finish().to_le_bytes());
     header
 }
@@ -249,6 +248,39 @@ pub fn peek_record_bytes(header: &[u8]) -> Option<u64> {
     let stored = header.get(16..20)?;
     let stored = u32::from_le_bytes([stored[0], stored[1], stored[2], stored[3]]);
     Some(u64::from(stored) + RECORD_HEADER_BYTES as u64)
+}
+
+/// A value as its record stores it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredValue<'a> {
+    /// What made `bytes` of the value.
+    pub codec: CodecId,
+    /// The length of the value.
+    pub value_bytes: usize,
+    /// What is stored.
+    pub bytes: &'a [u8],
+}
+
+/// Verifies the record `bytes` (all of it and nothing else); what it stores, which is not decompressed. `None` where that means
+/// nothing by itself: in chunks, or with a dictionary.
+///
+/// # Errors
+/// When the record fails its checksum, or contradicts itself.
+pub fn stored_in_record(
+    bytes: &[u8],
+    place: BlockPlace,
+) -> Result<Option<(RecordHeader, StoredValue<'_>)>, BlockFault> {
+    if let Some(&(CHUNKED | WITH_DICTIONARY)) = bytes.get(RECORD_HEADER_BYTES - 1) {
+        return Ok(None);
+    }
+    let (claims, stored) = verify_claims(bytes, place)?;
+    let codec = CodecId::from_byte(claims.codec).ok_or(BlockFault::malformed("unknown codec"))?;
+    let value = StoredValue {
+        codec,
+        value_bytes: claims.raw_bytes as usize,
+        bytes: stored,
+    };
+    Ok(Some((claims.header(codec), value)))
 }
 
 /// Verifies the record `bytes` (all of it and nothing else) and replaces the content of `target` by its value. One that

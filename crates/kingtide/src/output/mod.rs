@@ -347,8 +347,13 @@ impl<'a> TableWriter<'a> {
         let copied;
         let value = match entry.value {
             ValueRef::Separated(pointer) if self.emptied.contains(&pointer.file) => {
-                copied = self.copied(&pointer)?;
-                ValueRef::Inline(&copied)
+                match self.copy_stored(entry.kind, &pointer)? {
+                    Some(copy) => ValueRef::Separated(copy),
+                    None => {
+                        copied = self.copied(&pointer)?;
+                        ValueRef::Inline(&copied)
+                    }
+                }
             }
             value => value,
         };
@@ -371,16 +376,44 @@ impl<'a> TableWriter<'a> {
         }
     }
 
+    /// Copies the value of the key noted last out of a file that is being emptied, as it is stored there, if the value file takes it so.
+    fn copy_stored(
+        &mut self,
+        kind: EntryKind,
+        pointer: &ValuePointer,
+    ) -> StorageResult<Option<ValuePointer>> {
+        if !self.separates(kind, pointer.value_bytes as usize) {
+            return Ok(None);
+        }
+        let files = self.files;
+        // Lent to what writes the value.
+        let mut ahead = std::mem::take(&mut self.ahead);
+        let copy = self.with_values(|values, key| {
+            match ahead.read_stored(&files.values, pointer, key, &mut Vec::new())? {
+                Some(stored) => values.append_stored(key, &stored),
+                None => Ok(None),
+            }
+        });
+        self.ahead = ahead;
+        if matches!(copy, Ok(Some(_))) {
+            self.note_copied(pointer);
+        }
+        copy
+    }
+
     /// The value of the key noted last, out of a file that is being emptied.
-    fn copied(&mut self, pointer: &kingtide_base::ValuePointer) -> StorageResult<Vec<u8>> {
+    fn copied(&mut self, pointer: &ValuePointer) -> StorageResult<Vec<u8>> {
         let key = self.family.order.identity(&self.key);
         let mut value = Vec::new();
         self.ahead
             .read(&self.files.values, pointer, &key, &mut value)?;
-        self.family
-            .counters
-            .note_copied_value(u64::from(pointer.record_bytes));
+        self.note_copied(pointer);
         Ok(value)
+    }
+
+    fn note_copied(&self, pointer: &ValuePointer) {
+        let counters = &self.family.counters;
+        counters.note_copied_value(u64::from(pointer.record_bytes));
     }
 
     fn separates(&self, kind: EntryKind, value_bytes: usize) -> bool {

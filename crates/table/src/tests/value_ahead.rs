@@ -38,22 +38,117 @@ fn value(number: usize) -> Vec<u8> {
     Random(number as u64).bytes(VALUE_BYTES)
 }
 
-/// A file with a value for each of `numbers`.
-fn build(world: &World, file: FileId, numbers: impl Iterator<Item = usize>) -> Vec<ValuePointer> {
+/// Half of each compresses; some are short, some long.
+fn halves(number: usize) -> Vec<u8> {
+    let bytes = [600, 3000, 20_000, 100_000][number % 4];
+    Random(number as u64).bytes(bytes).repeat(2)
+}
+
+/// Goal: a value that is copied as it is stored is what an appended one is, byte for byte, and one that the new file may store
+/// otherwise is not copied so. Method: files of every codec, with and without dictionaries, are copied to files of every codec, in
+/// order and not, and compared with files to which the values were appended.
+#[test]
+fn values_are_copied_as_they_are_stored() {
+    let codecs = super::model::CODECS;
+    let resembling = |number: usize| [phrase(), number.to_le_bytes().to_vec()].concat();
+    let contents: [&dyn Fn(usize) -> Vec<u8>; 2] = [&halves, &resembling];
+    for content in contents {
+        for codec in codecs {
+            let world = world();
+            let source = build_of(&world, FileId(1), codec, (0..200).map(|n| (n, content(n))));
+            for (index, target) in codecs.into_iter().enumerate() {
+                let numbers = (0..200).map(|n| if index % 2 == 0 { n } else { n * 7 % 200 });
+                let numbers: Vec<usize> = numbers.collect();
+                let (copy, appended) = (FileId(10 + index as u64), FileId(20 + index as u64));
+                let copies = copy_of(&world, &source, (copy, target), (&numbers, content));
+                assert!(copies == 0 || codec == target && codec != CodecId::None);
+                let values = numbers.iter().map(|n| (*n, content(*n)));
+                let expected = build_of(&world, appended, target, values);
+                let is_half = content(0) == halves(0);
+                if is_half && codec == target && codec != CodecId::None {
+                    assert!(copies >= 90, "{codec:?}: {copies}");
+                    let lengths = expected.iter().map(|pointer| pointer.record_bytes);
+                    let of_source = numbers.iter().map(|n| source[*n].record_bytes);
+                    assert!(lengths.eq(of_source), "{codec:?}");
+                }
+                let length = |file| world.directory.open(&vlog_name(file), OpenMode::Read);
+                let length = |file| length(file).expect("there").len().expect("no faults");
+                assert_eq!(length(copy), length(appended), "{codec:?} {target:?}");
+            }
+        }
+    }
+}
+
+/// Noise that is the same each time.
+fn phrase() -> Vec<u8> {
+    Random(77).bytes(1500)
+}
+
+/// Copies the values of `source` to a new file; how many went as they are stored.
+fn copy_of(
+    world: &World,
+    source: &[ValuePointer],
+    (file, codec): (FileId, CodecId),
+    (numbers, content): (&[usize], &dyn Fn(usize) -> Vec<u8>),
+) -> usize {
+    let files = ValueFiles::new(Arc::clone(&world.directory), 4);
+    let mut ahead = ValueReadAhead::default();
     let new = world
         .directory
         .open(&vlog_name(file), OpenMode::CreateNew)
         .expect("a new name");
-    let mut builder = ValueLogBuilder::new(new, file, CodecId::None);
-    let pointers = numbers
-        .map(|number| {
-            builder
-                .append(&key(number), &value(number))
-                .expect("no faults")
-        })
+    let mut builder = ValueLogBuilder::new(new, file, codec);
+    let (mut copies, mut record) = (0, Vec::new());
+    let mut pointers = Vec::new();
+    for number in numbers {
+        let (pointer, key) = (&source[*number], key(*number));
+        let stored = ahead.read_stored(&files, pointer, &key, &mut record);
+        let copied = match stored.expect("whole") {
+            Some(stored) => builder.append_stored(&key, &stored).expect("no faults"),
+            None => None,
+        };
+        copies += usize::from(copied.is_some());
+        pointers.push(match copied {
+            Some(pointer) => pointer,
+            None => builder.append(&key, &content(*number)).expect("no faults"),
+        });
+        ahead
+            .read_stored(&files, pointer, b"another", &mut record)
+            .map(|stored| assert_eq!(stored, None, "a value of another key"))
+            .unwrap_or_default();
+    }
+    let meta = builder.finish().expect("no faults");
+    files.verify_file(&meta, &mut |_| {}).expect("whole");
+    for (number, pointer) in numbers.iter().zip(&pointers) {
+        let found = files.read(pointer, &key(*number)).expect("whole");
+        assert!(found == content(*number), "{number}");
+    }
+    copies
+}
+
+/// A file of these values.
+fn build_of(
+    world: &World,
+    file: FileId,
+    codec: CodecId,
+    values: impl Iterator<Item = (usize, Vec<u8>)>,
+) -> Vec<ValuePointer> {
+    let new = world
+        .directory
+        .open(&vlog_name(file), OpenMode::CreateNew)
+        .expect("a new name");
+    let mut builder = ValueLogBuilder::new(new, file, codec);
+    let pointers = values
+        .map(|(number, value)| builder.append(&key(number), &value).expect("no faults"))
         .collect();
     builder.finish().expect("no faults");
     pointers
+}
+
+/// A file with a value for each of `numbers`.
+fn build(world: &World, file: FileId, numbers: impl Iterator<Item = usize>) -> Vec<ValuePointer> {
+    let values = numbers.map(|number| (number, value(number)));
+    build_of(world, file, CodecId::None, values)
 }
 
 /// Reads the values of `order` in that order; how many reads that took.
