@@ -319,6 +319,20 @@ impl Batch {
         self.keys.get(index).unwrap_or_default()
     }
 
+    /// The first entry whose key is at or behind `key`; [`Batch::len`] when there is none.
+    #[must_use]
+    pub fn lower_bound(&self, order: &KeyOrder, key: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            match order.compare(self.key(middle), key).is_lt() {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
+
     /// The sequence number of entry `index`, which must be there.
     #[inline]
     #[must_use]

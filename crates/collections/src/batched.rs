@@ -7,20 +7,28 @@
 //!                          ^ source
 //! ```
 //!
-//! Invariant: while entries are lent, the source is on the last of them, and the entry at `at` is shown. A step back
+//! What was lent since the last seek of the source is kept, a few batches of it: a seek that leads there
+//! ([`BatchedCursor::seek_lent`]) asks nobody. So ranges that overlap, each beginning a little behind the one before, take
+//! every entry once. Of long ones that is seen when a seek leads back behind the one before, and more is kept from then on.
+//!
+//! Invariant: while entries are lent, the entry at `at` of the batch is shown, and the source is on the last entry of the newest batch
+//! that is kept; that is the one that is shown, unless a seek went back behind it. A step back
 //! returns the source to the entry shown first, and gives up what is lent. The source may have grown since (a memtable is
 //! one of those that are merged), so its steps are not counted: it goes back over each entry that was lent.
 //!
 //! Whoever seeks often and steps little would pay for entries that are never shown: nothing is taken in the first steps
-//! after a seek, nor for some steps after the source had nothing to lend.
+//! after a seek, unless there were as many behind the seek before; nor for some steps after the source had nothing to lend.
 
 use kingtide_base::{Batch, Cursor, EntryKind, KeyOrder, SeqNo, StorageResult, ValueRef};
+
+use kept::KeptBatches;
+
+mod kept;
 
 /// Steps after a seek before entries are taken.
 const STEPS_BEFORE: u32 = 3;
 /// Steps before a source is asked again that had nothing to lend.
 const STEPS_BETWEEN: u32 = 16;
-
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct BatchedCursor<C> {
@@ -30,6 +38,11 @@ pub struct BatchedCursor<C> {
     at: usize,
     /// Steps before entries may be taken.
     wait: u32,
+    kept: KeptBatches,
+    /// The place of the entry that the last seek led to in its batch.
+    sought: usize,
+    /// Entries were taken in the steps since the last seek.
+    has_taken: bool,
 }
 
 impl<C: Cursor> BatchedCursor<C> {
@@ -41,7 +54,25 @@ impl<C: Cursor> BatchedCursor<C> {
             batch: Batch::default(),
             at: 0,
             wait: STEPS_BEFORE,
+            kept: KeptBatches::default(),
+            sought: 0,
+            has_taken: false,
         }
+    }
+
+    /// Goes to the first entry at or behind `key`, and answers true, if that is among those that were lent. What the source has got
+    /// since they were lent is not seen.
+    #[inline]
+    pub fn seek_lent(&mut self, key: &[u8], order: &KeyOrder) -> bool {
+        if !self.is_lent() {
+            return false;
+        }
+        let Some(place) = self.kept.seek((&mut self.batch, self.at), key, order) else {
+            return false;
+        };
+        (self.at, self.sought) = (place, place);
+        self.has_taken = false;
+        true
     }
 
     /// How many entries behind this one are lent and shown one after another as of `snapshot`: see
@@ -103,20 +134,26 @@ impl<C: Cursor> BatchedCursor<C> {
     #[inline(never)]
     fn take_values(&mut self) -> StorageResult<()> {
         if self.is_lent()
+            && self.kept.is_newest_shown()
             && !self.batch.has_values()
             && let Err(error) = self.source.lend_values(&mut self.batch)
         {
-            self.drop_batch();
+            self.drop_batches();
             return Err(error);
         }
         Ok(())
     }
 
     /// Forgets what is lent before a jump.
-    fn drop_batch(&mut self) {
-        self.batch.clear();
+    fn drop_batches(&mut self) {
+        if self.is_lent() {
+            self.batch.clear();
+        }
+        self.kept.clear();
         self.at = 0;
         self.wait = STEPS_BEFORE;
+        self.sought = 0;
+        self.has_taken = false;
     }
 
     #[inline]
@@ -124,17 +161,26 @@ impl<C: Cursor> BatchedCursor<C> {
         !self.batch.is_empty()
     }
 
+    /// Whoever seeks now has stepped far since the last seek.
+    fn has_walked(&self) -> bool {
+        let is_far = self.at >= self.sought + STEPS_BEFORE as usize;
+        self.has_taken || is_far || self.kept.has_walked()
+    }
+
     /// Returns the source to the entry that is shown, and gives up what is lent.
     fn return_source(&mut self) -> StorageResult<()> {
         let outcome = self.step_back();
-        self.drop_batch();
+        self.drop_batches();
         outcome
     }
 
     fn step_back(&mut self) -> StorageResult<()> {
-        let last = self.batch.len().saturating_sub(1);
-        for index in (self.at..last).rev() {
-            let (key, sequence) = (self.batch.key(index), self.batch.sequence(index));
+        let places = |batch: &Batch, from: usize| (from..batch.len()).rev();
+        let behind = self.kept.newest_first();
+        let behind = behind.flat_map(|batch| places(batch, 0).map(move |index| (batch, index)));
+        let shown = places(&self.batch, self.at).map(|index| (&self.batch, index));
+        for (batch, index) in behind.chain(shown).skip(1) {
+            let (key, sequence) = (batch.key(index), batch.sequence(index));
             self.source.prev()?;
             while self.source.is_valid()
                 && (self.source.sequence() != sequence || self.source.key() != key)
@@ -145,43 +191,64 @@ impl<C: Cursor> BatchedCursor<C> {
         Ok(())
     }
 
-    /// Goes beyond what is lent, and takes what comes then.
+    /// Goes beyond the batch that is shown, and takes what comes then.
     #[inline(never)]
     fn go_on(&mut self) -> StorageResult<()> {
-        self.wait = if self.is_lent() {
-            0
-        } else {
-            self.wait.saturating_sub(1)
-        };
-        self.batch.clear();
         self.at = 0;
-        self.source.next()?;
-        if self.wait == 0 && self.source.is_valid() && !self.source.lend(None, &mut self.batch) {
+        if !self.kept.is_newest_shown() {
+            self.kept.show_next(&mut self.batch);
+            return Ok(());
+        }
+        if self.is_lent() {
+            self.wait = 0;
+            self.kept.put_away(&mut self.batch);
+        } else {
+            self.wait = self.wait.saturating_sub(1);
+        }
+        let outcome = self.source.next();
+        if self.wait == 0 && self.source.is_valid() {
+            self.take();
+        }
+        if !self.is_lent() {
+            self.kept.give_up();
+        }
+        outcome
+    }
+
+    /// Takes what the source has to lend from its entry on.
+    fn take(&mut self) {
+        self.has_taken = true;
+        if !self.source.lend(None, &mut self.batch) {
             self.batch.clear();
             self.wait = STEPS_BETWEEN;
         }
-        Ok(())
     }
 }
 
 impl<C: Cursor> Cursor for BatchedCursor<C> {
     fn seek_first(&mut self) -> StorageResult<()> {
-        self.drop_batch();
+        self.drop_batches();
         self.source.seek_first()
     }
 
     fn seek_last(&mut self) -> StorageResult<()> {
-        self.drop_batch();
+        self.drop_batches();
         self.source.seek_last()
     }
 
     fn seek(&mut self, key: &[u8]) -> StorageResult<()> {
-        self.drop_batch();
-        self.source.seek(key)
+        let has_walked = self.has_walked();
+        self.drop_batches();
+        self.source.seek(key)?;
+        if has_walked && self.source.is_valid() {
+            self.take();
+            self.has_taken = false;
+        }
+        Ok(())
     }
 
     fn seek_for_prev(&mut self, key: &[u8]) -> StorageResult<()> {
-        self.drop_batch();
+        self.drop_batches();
         self.source.seek_for_prev(key)
     }
 

@@ -1,6 +1,9 @@
 use kingtide_base::{Cursor, EntryKind, KeyOrder, SeqNo};
 
-use super::BatchedCursor;
+use super::{
+    BatchedCursor,
+    kept::{KEPT_MAX, KEPT_MAX_OF_OVERLAPS},
+};
 use crate::{
     MergeCursor,
     testing::{ModelCursor, ModelEntry, Random, orders, seen, sort_model},
@@ -97,6 +100,113 @@ fn walks_like_its_source() {
     }
 }
 
+/// Goal: a seek among what was lent leads to what the source has, and the walk goes on from there in both directions. Method: seeks
+/// near the last one, walks of all lengths and turns beside a sorted vector, for every order, for one source and merged ones that
+/// lend little and much; seeks of both kinds come by often.
+#[test]
+fn seeks_among_what_was_lent_lead_to_what_is_there() {
+    let (mut among, mut elsewhere) = (0, 0);
+    for (number, order) in orders().into_iter().enumerate() {
+        for round in 0..150 {
+            let mut random = Random::new(7000 * number as u64 + round);
+            let lent = [2, 5, 30][round as usize % 3];
+            let count = 1 + random.below(2);
+            let (sources, mut model) = deal(&mut random, count, lent, &order);
+            let merged = MergeCursor::new(order.clone(), sources);
+            let mut cursor = BatchedCursor::new(merged);
+            let mut key = random.key(90);
+            for _ in 0..60 {
+                let seed = random.seed;
+                let found = cursor.seek_lent(&key, &order);
+                if !found {
+                    cursor.seek(&key).expect("memory does not fail");
+                }
+                among += u32::from(found);
+                elsewhere += u32::from(!found);
+                model.seek(&key).expect("memory does not fail");
+                assert_eq!(seen(&mut cursor), seen(&mut model), "seed {seed}");
+                // Sometimes the next seek is near, so that it leads to what this walk has passed.
+                let steps = random.below(4) * random.below(40);
+                let near = 1 + random.below(steps.max(1));
+                let back = if random.chance(4) { random.below(6) } else { 0 };
+                for step in 0..steps + back {
+                    if !model.is_valid() {
+                        break;
+                    }
+                    if step == near {
+                        key = model.key().to_vec();
+                    }
+                    let go = |cursor: &mut dyn Cursor| match step < steps {
+                        true => cursor.next(),
+                        false => cursor.prev(),
+                    };
+                    go(&mut model).expect("memory does not fail");
+                    go(&mut cursor).expect("memory does not fail");
+                    assert_eq!(seen(&mut cursor), seen(&mut model), "seed {seed}");
+                }
+                if random.chance(8) {
+                    key = random.key(90);
+                }
+            }
+        }
+    }
+    assert!(among > 1000 && elsewhere > 1000, "{among} {elsewhere}");
+}
+
+/// Goal: ranges that overlap take every entry of the source once, and what is kept is bounded, closer when they end. Method: count
+/// the moves of a source over which ranges go that begin one entry behind each other: short ones, long ones, and some that are
+/// longer than what is kept.
+#[test]
+fn ranges_that_overlap_move_the_source_once_for_a_batch() {
+    let order = KeyOrder::BYTEWISE;
+    let ranges = [
+        (100, 50, 200),
+        (10, 50, 200),
+        (450, 50, 200),
+        (450, 5, 100_000),
+    ];
+    for (range, lent, moves_max) in ranges {
+        let source = ModelCursor::new(order.clone(), ascending(2000)).lending(lent);
+        let mut cursor = BatchedCursor::new(source);
+        cursor.source.moves_left = moves_max;
+        for start in 0..1000_u32 {
+            let key = start.to_be_bytes();
+            if !cursor.seek_lent(&key, &order) {
+                cursor.seek(&key).expect("few moves");
+            }
+            for number in start..start + range {
+                assert_eq!(cursor.key(), number.to_be_bytes());
+                cursor.next().expect("few moves");
+            }
+        }
+        let kept = |cursor: &BatchedCursor<_>| cursor.kept.count();
+        let needed = (range / lent as u32).clamp(1, 40) as usize;
+        assert!(kept(&cursor) <= KEPT_MAX_OF_OVERLAPS + 1);
+        assert!(kept(&cursor) >= needed.min(KEPT_MAX));
+        // A range elsewhere.
+        let key = 0_u32.to_be_bytes();
+        assert!(!cursor.seek_lent(&key, &order));
+        cursor.seek(&key).expect("few moves");
+        for _ in 0..200 {
+            cursor.next().expect("few moves");
+        }
+        assert!(kept(&cursor) <= KEPT_MAX + 1);
+    }
+}
+
+/// Puts of so many ascending numbers.
+fn ascending(count: u32) -> Vec<ModelEntry> {
+    let entry = |number: u32| ModelEntry {
+        key: number.to_be_bytes().to_vec(),
+        sequence: SeqNo(1),
+        age: 0,
+        kind: EntryKind::Put,
+        expires_at: 0,
+        value: Vec::new(),
+    };
+    (0..count).map(entry).collect()
+}
+
 /// Goal: an error of the source ends the walk until the next seek. Method: a source that fails after some moves.
 #[test]
 fn an_error_makes_it_invalid_and_a_seek_mends_it() {
@@ -163,15 +273,7 @@ fn a_source_may_grow_behind_what_it_lent() {
 /// to its end.
 #[test]
 fn a_walk_moves_the_source_once_for_a_batch() {
-    let entries = (0..1000_u32).map(|index| ModelEntry {
-        key: index.to_be_bytes().to_vec(),
-        sequence: SeqNo(1),
-        age: 0,
-        kind: EntryKind::Put,
-        expires_at: 0,
-        value: Vec::new(),
-    });
-    let source = ModelCursor::new(KeyOrder::BYTEWISE, entries.collect()).lending(50);
+    let source = ModelCursor::new(KeyOrder::BYTEWISE, ascending(1000)).lending(50);
     let mut cursor = BatchedCursor::new(source);
     cursor.source.moves_left = 100;
     cursor.seek_first().expect("few moves");

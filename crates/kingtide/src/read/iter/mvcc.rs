@@ -162,7 +162,9 @@ impl<C: Cursor> MvccCursor<C> {
         if self.bounds.ends_before(key, &self.order) {
             return Ok(false);
         }
-        self.source.seek(key)?;
+        if !self.source.seek_lent(key, &self.order) {
+            self.source.seek(key)?;
+        }
         self.settle_forward(false)
     }
 
