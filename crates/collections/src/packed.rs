@@ -13,7 +13,7 @@ use kingtide_base::{StorageError, StorageResult, limits::VALUE_BYTES_MAX};
 
 /// Values of so many bytes are worth to be packed as tables compress: a flush can leave them as they are. Simulations come by them
 /// with less.
-pub const KEPT_BYTES_MIN: usize = if cfg!(simulated) { 128 } else { (16 << 10) + 1 };
+pub const PACKED_FOR_GOOD_BYTES_MIN: usize = if cfg!(simulated) { 128 } else { (16 << 10) + 1 };
 /// Of payloads, whose blocks nobody keeps, speed counts.
 const ACCELERATION: i32 = 8;
 /// Values of so many bytes are long: samples tell whether they shrink, so that one that does not is not compressed as a whole to
@@ -102,7 +102,9 @@ pub fn pack_value<'s>(
         }
         pack_with(acceleration, raw, &mut scratch[..bytes_max])
     };
-    if value.len() >= LONG_VALUE_BYTES && samples(value).all(|sample| pack(sample).is_none()) {
+    if value.len() >= LONG_VALUE_BYTES
+        && long_value_samples(value).all(|sample| pack(sample).is_none())
+    {
         return None;
     }
     let bytes = pack(value)?;
@@ -110,7 +112,7 @@ pub fn pack_value<'s>(
 }
 
 /// Samples of a value of [`LONG_VALUE_BYTES`] and more, from its beginning to its end.
-pub fn samples(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn long_value_samples(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let last = value.len().saturating_sub(SAMPLE_BYTES);
     let starts = (0..SAMPLES).map(move |index| index * last / (SAMPLES - 1));
     starts.filter_map(|start| value.get(start..start + SAMPLE_BYTES))
@@ -181,9 +183,9 @@ mod tests {
             value[quarter * length / SAMPLES..(quarter + 1) * length / SAMPLES].fill(0);
             assert!(pack_value(&value, 1, &mut scratch).is_some(), "{quarter}");
         }
-        assert!(samples(&noise).all(|sample| sample.len() == SAMPLE_BYTES));
-        assert!(noise.starts_with(samples(&noise).next().expect("the first")));
-        assert!(noise.ends_with(samples(&noise).last().expect("the last")));
+        assert!(long_value_samples(&noise).all(|sample| sample.len() == SAMPLE_BYTES));
+        assert!(noise.starts_with(long_value_samples(&noise).next().expect("the first")));
+        assert!(noise.ends_with(long_value_samples(&noise).last().expect("the last")));
     }
 
     /// Goal: bytes that are no packed value are refused without a panic or a large allocation. Method: every prefix of a packed

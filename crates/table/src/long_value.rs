@@ -4,7 +4,7 @@
 //! to find that out. Compressed ones need room for what is stored besides the value.
 
 use kingtide_base::{StorageResult, ValuePointer, key_hash};
-use kingtide_collections::{LONG_VALUE_BYTES, samples};
+use kingtide_collections::{LONG_VALUE_BYTES, long_value_samples};
 use kingtide_env::File;
 use kingtide_format::CodecId;
 use kingtide_format::block::{BlockFault, BlockPlace, compress_if_smaller};
@@ -27,7 +27,7 @@ pub(crate) fn is_stored_raw(codec: CodecId, value: &[u8]) -> bool {
         return false;
     }
     let mut target = Vec::new();
-    samples(value).all(|sample| {
+    long_value_samples(value).all(|sample| {
         target.clear();
         compress_if_smaller(codec, sample, &mut target) == CodecId::None
     })

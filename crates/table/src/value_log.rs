@@ -12,7 +12,7 @@ use std::sync::Arc;
 use kingtide_base::limits::VALUE_BYTES_MAX;
 use kingtide_base::{FileId, StorageError, StorageResult, ValuePointer, checksum_mix, key_hash};
 use kingtide_collections::{
-    BlockCache, KEPT_BYTES_MIN, LONG_VALUE_BYTES, MemoryBudget, packed_block,
+    BlockCache, LONG_VALUE_BYTES, MemoryBudget, PACKED_FOR_GOOD_BYTES_MIN, packed_block,
 };
 use kingtide_env::sync::Mutex;
 use kingtide_env::{Directory, File, OpenMode};
@@ -122,7 +122,8 @@ impl ValueLogBuilder {
         packed: &[u8],
     ) -> StorageResult<Option<ValuePointer>> {
         let is_lz4 = matches!(self.codec, CodecId::Lz4 | CodecId::Lz4Fast);
-        let is_kept = |value_bytes| (KEPT_BYTES_MIN..=VALUE_BYTES_MAX).contains(&value_bytes);
+        let is_kept =
+            |value_bytes| (PACKED_FOR_GOOD_BYTES_MIN..=VALUE_BYTES_MAX).contains(&value_bytes);
         match packed_block(packed) {
             Some((value_bytes, bytes)) if is_lz4 && is_kept(value_bytes) => {
                 let codec = self.codec;

@@ -8,7 +8,8 @@
 //!    old segments mean nothing: whatever of them was lost or is stale can never come back.
 //! 5. Old segments, and files that no manifest names, are removed. Background threads start; writing is allowed.
 //!
-//! A crash anywhere before 4 leaves everything as it was. A read-only open does 2 and 3 in memory and writes nothing.
+//! A crash anywhere before 4 leaves everything as it was. A read-only open does 2 and 3 in memory and writes nothing; where a file is
+//! missing that a writer beside it may have removed, it does 2 again.
 
 use std::{
     cell::Cell,
@@ -54,6 +55,8 @@ use crate::{
 
 /// The lock file.
 const LOCK_NAME: &str = "LOCK";
+/// A read-only opening looks at most so often whether the files are there that the manifest names.
+const LOOKS_MAX: usize = 16;
 /// Free memtable arenas that are kept for reuse.
 const ARENAS_KEPT: usize = 1;
 /// The directories of a database.
@@ -77,9 +80,8 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Engine>> {
         .unwrap_or_else(|| Arc::new(PosixEnv::new()));
     let opening = Opening::default();
     let mut place = open_place(path, &options, env)?;
-    let mut slot = open_manifest(&place, &options, path)?;
+    let mut slot = open_checked_manifest(&place, &options, path)?;
     let state = slot.state().clone();
-    check_files(&place, &state)?;
     let plan = Plan::fit(&options, place.env.as_ref());
     let budget = MemoryBudget::new(plan.limit_bytes);
     let files = open_files(&place, &options, &state, (plan, &budget))?;
@@ -274,6 +276,27 @@ fn directory_error(path: &Path, error: &io::Error) -> Error {
             path.display()
         ),
     )
+}
+
+/// Steps 1 and 2. A writer beside a read-only opening may remove files that the manifest named when it was read: by then it names
+/// others, and is read once more.
+fn open_checked_manifest(place: &Place, options: &Options, path: &Path) -> Result<ManifestSlot> {
+    let mut slot = open_manifest(place, options, path)?;
+    for _ in 1..LOOKS_MAX {
+        let Err(error) = check_files(place, slot.state()) else {
+            return Ok(slot);
+        };
+        if !options.read_only {
+            return Err(error);
+        }
+        let now = open_manifest(place, options, path)?;
+        if now.state() == slot.state() {
+            return Err(error);
+        }
+        slot = now;
+    }
+    check_files(place, slot.state())?;
+    Ok(slot)
 }
 
 fn open_manifest(place: &Place, options: &Options, path: &Path) -> Result<ManifestSlot> {

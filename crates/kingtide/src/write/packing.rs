@@ -1,7 +1,7 @@
 //! Which values are packed when they are put, and where: long ones that tables would compress apart from the others.
 
 use kingtide_base::EntryKind;
-use kingtide_collections::{KEPT_BYTES_MIN, pack_value};
+use kingtide_collections::{PACKED_FOR_GOOD_BYTES_MIN, pack_value};
 use kingtide_format::Op;
 
 use crate::{family::Family, options::Compression};
@@ -40,7 +40,7 @@ impl ValuePacking {
             return None;
         }
         let acceleration = match options.compression {
-            Compression::Lz4 if op.value.len() >= KEPT_BYTES_MIN => 1,
+            Compression::Lz4 if op.value.len() >= PACKED_FOR_GOOD_BYTES_MIN => 1,
             _ => PACKED_TWICE_ACCELERATION,
         };
         Some(Op {

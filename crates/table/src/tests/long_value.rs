@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kingtide_base::{FileId, StorageError, ValuePointer, key_hash};
-use kingtide_collections::{KEPT_BYTES_MIN, LONG_VALUE_BYTES, pack_value};
+use kingtide_collections::{LONG_VALUE_BYTES, PACKED_FOR_GOOD_BYTES_MIN, pack_value};
 use kingtide_env::OpenMode;
 use kingtide_format::CodecId;
 use kingtide_format::block::BlockPlace;
@@ -82,9 +82,14 @@ fn long_records_are_those_of_the_format() {
 fn packed_values_are_kept_as_the_file_would_compress_them() {
     let mut scratch = Vec::new();
     for codec in CODECS {
-        let values: Vec<Vec<u8>> = [KEPT_BYTES_MIN - 1, KEPT_BYTES_MIN, 100_000, 3 << 20]
-            .map(|bytes| random(5000).into_iter().cycle().take(bytes).collect())
-            .into();
+        let values: Vec<Vec<u8>> = [
+            PACKED_FOR_GOOD_BYTES_MIN - 1,
+            PACKED_FOR_GOOD_BYTES_MIN,
+            100_000,
+            3 << 20,
+        ]
+        .map(|bytes| random(5000).into_iter().cycle().take(bytes).collect())
+        .into();
         let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
         let expected = World::new();
         let pointers = build(&expected, codec, &values);
@@ -98,8 +103,8 @@ fn packed_values_are_kept_as_the_file_would_compress_them() {
             let acceleration = if codec == CodecId::Lz4Fast { 8 } else { 1 };
             let packed = pack_value(value, acceleration, &mut scratch).expect("it repeats itself");
             let found = builder.append_packed(b"key", packed).expect("no faults");
-            let is_kept =
-                matches!(codec, CodecId::Lz4 | CodecId::Lz4Fast) && value.len() >= KEPT_BYTES_MIN;
+            let is_kept = matches!(codec, CodecId::Lz4 | CodecId::Lz4Fast)
+                && value.len() >= PACKED_FOR_GOOD_BYTES_MIN;
             assert_eq!(
                 found,
                 is_kept.then_some(*pointer),
