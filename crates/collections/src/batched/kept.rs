@@ -22,7 +22,7 @@ pub(super) struct KeptBatches {
     max: usize,
     /// Where the walk since the last seek began, if it has got too long to be kept: its entries are behind this key.
     long_since: Option<Vec<u8>>,
-    /// Empty ones, to be used again.
+    /// To be used again; what they hold means nothing.
     spare: Vec<Batch>,
 }
 

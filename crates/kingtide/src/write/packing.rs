@@ -10,8 +10,9 @@ use crate::{family::Family, options::Compression};
 const VALUE_BYTES_MIN: usize = if cfg!(simulated) { 64 } else { 2 << 10 };
 /// Nor are longer ones, which are spilled, as a rule.
 const VALUE_BYTES_MAX: usize = 4 << 20;
-/// What a flush compresses anew is packed with this acceleration, so that a put takes little time.
-const PACKED_TWICE_ACCELERATION: i32 = 8;
+/// For what a flush compresses anew, so that a put takes little time, and where the family asks for speed: the acceleration of
+/// [`Compression::Lz4Fast`].
+const FAST_ACCELERATION: i32 = 8;
 /// As much of the scratch memory is kept for the next transaction.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
@@ -41,7 +42,7 @@ impl ValuePacking {
         }
         let acceleration = match options.compression {
             Compression::Lz4 if op.value.len() >= PACKED_FOR_GOOD_BYTES_MIN => 1,
-            _ => PACKED_TWICE_ACCELERATION,
+            _ => FAST_ACCELERATION,
         };
         Some(Op {
             kind: EntryKind::PutPacked,
