@@ -1,6 +1,6 @@
 //! Entries that a cursor lends many at a time, so that a walk asks its source once for dozens of them.
 
-use crate::{EntryKind, KeyOrder, SeqNo, ValuePointer, ValueRef};
+use crate::{EntryKind, KeyOrder, SeqNo, ValuePointer, ValueRef, partition};
 
 /// Consecutive entries of one source, copied out of it in columns: see [`Cursor::lend`](crate::Cursor::lend). Used again
 /// and again.
@@ -322,15 +322,9 @@ impl Batch {
     /// The first entry whose key is at or behind `key`; [`Batch::len`] when there is none.
     #[must_use]
     pub fn lower_bound(&self, order: &KeyOrder, key: &[u8]) -> usize {
-        let (mut low, mut high) = (0, self.len());
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            match order.compare(self.key(middle), key).is_lt() {
-                true => low = middle + 1,
-                false => high = middle,
-            }
-        }
-        low
+        partition(0..self.len(), |index| {
+            order.compare(self.key(index), key).is_lt()
+        })
     }
 
     /// The sequence number of entry `index`, which must be there.

@@ -10,6 +10,7 @@ mod hash;
 mod ids;
 mod kind;
 pub mod limits;
+mod partition;
 pub mod planted;
 mod ranges;
 
@@ -23,4 +24,5 @@ pub use error::{Corruption, StorageError, StorageResult};
 pub use hash::{ChecksumParts, checksum, checksum_mix, key_hash, xid_hash};
 pub use ids::{DatabaseId, FamilyId, FileId, Lsn, SegmentId, SeqNo};
 pub use kind::EntryKind;
+pub use partition::partition;
 pub use ranges::{Fragment, Fragments, RangeTombstone, compare_ends, is_before_end};

@@ -29,6 +29,7 @@ mod kept;
 const STEPS_BEFORE: u32 = 3;
 /// Steps before a source is asked again that had nothing to lend.
 const STEPS_BETWEEN: u32 = 16;
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct BatchedCursor<C> {
@@ -207,6 +208,7 @@ impl<C: Cursor> BatchedCursor<C> {
         }
         let outcome = self.source.next();
         if self.wait == 0 && self.source.is_valid() {
+            self.has_taken = true;
             self.take();
         }
         if !self.is_lent() {
@@ -217,7 +219,6 @@ impl<C: Cursor> BatchedCursor<C> {
 
     /// Takes what the source has to lend from its entry on.
     fn take(&mut self) {
-        self.has_taken = true;
         if !self.source.lend(None, &mut self.batch) {
             self.batch.clear();
             self.wait = STEPS_BETWEEN;
@@ -242,7 +243,6 @@ impl<C: Cursor> Cursor for BatchedCursor<C> {
         self.source.seek(key)?;
         if has_walked && self.source.is_valid() {
             self.take();
-            self.has_taken = false;
         }
         Ok(())
     }

@@ -54,8 +54,8 @@ pub use memtable::{
 };
 pub use merge::MergeCursor;
 pub use packed::{
-    LONG_VALUE_BYTES, PACKED_FOR_GOOD_BYTES_MIN, long_value_samples, pack, pack_value,
-    packed_block, packed_raw_bytes, unpack, unpack_value, unpacked_value,
+    FAST_ACCELERATION, LONG_VALUE_BYTES, PACKED_FOR_GOOD_BYTES_MIN, long_value_samples, pack,
+    pack_value, packed_block, packed_raw_bytes, unpack, unpack_value, unpacked_value,
 };
 pub use pages::PageSize;
 pub use skip_list::SkipList;

@@ -14,8 +14,8 @@ use kingtide_base::{StorageError, StorageResult, limits::VALUE_BYTES_MAX};
 /// Values of so many bytes are worth to be packed as tables compress: a flush can leave them as they are. Simulations come by them
 /// with less.
 pub const PACKED_FOR_GOOD_BYTES_MIN: usize = if cfg!(simulated) { 128 } else { (16 << 10) + 1 };
-/// Of payloads, whose blocks nobody keeps, speed counts.
-const ACCELERATION: i32 = 8;
+/// Where speed counts: of payloads, whose blocks nobody keeps, and where a family asks for it.
+pub const FAST_ACCELERATION: i32 = 8;
 /// Values of so many bytes are long: samples tell whether they shrink, so that one that does not is not compressed as a whole to
 /// find that out.
 pub const LONG_VALUE_BYTES: usize = 1 << 20;
@@ -30,7 +30,7 @@ const LENGTH_BYTES: usize = 4;
 /// fit.
 #[must_use]
 pub fn pack(raw: &[u8], target: &mut [u8]) -> Option<usize> {
-    pack_with(ACCELERATION, raw, target)
+    pack_with(FAST_ACCELERATION, raw, target)
 }
 
 fn pack_with(acceleration: i32, raw: &[u8], target: &mut [u8]) -> Option<usize> {
@@ -50,8 +50,7 @@ pub fn unpack<'t>(
     raw_bytes_max: usize,
     target: &'t mut Vec<u8>,
 ) -> Option<&'t [u8]> {
-    let length = packed_raw_bytes(packed)?;
-    let stored = packed.get(LENGTH_BYTES..)?;
+    let (length, stored) = packed_block(packed)?;
     if length > raw_bytes_max || length > stored.len().saturating_mul(EXPANSION_MAX) {
         return None;
     }
@@ -67,8 +66,7 @@ pub fn unpack<'t>(
 /// The length of the raw bytes that `packed` holds, as that claims; `None` when it is too short to say.
 #[must_use]
 pub fn packed_raw_bytes(packed: &[u8]) -> Option<usize> {
-    let length = packed.first_chunk::<LENGTH_BYTES>()?;
-    Some(u32::from_le_bytes(*length) as usize)
+    packed_block(packed).map(|(length, _)| length)
 }
 
 /// The length of the raw bytes that `packed` holds, as that claims, and their LZ4 block; `None` when it is too short for both.
@@ -151,7 +149,7 @@ mod tests {
         for length in (0..300).chain([4096, 65_536, 1 << 20]) {
             for kinds in [1, 3, 256] {
                 let value: Vec<u8> = (0..length).map(|_| random.below(kinds) as u8).collect();
-                for acceleration in [1, ACCELERATION] {
+                for acceleration in [1, FAST_ACCELERATION] {
                     let Some(packed) = pack_value(&value, acceleration, &mut scratch) else {
                         assert!(kinds == 256 || length < 300, "{length} bytes of {kinds}");
                         continue;

@@ -13,7 +13,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use kingtide_base::{KeyOrder, Truncated};
+use kingtide_base::{KeyOrder, Truncated, partition};
 use kingtide_format::klog::IndexReader;
 
 const HEAD_BYTES: usize = 8;
@@ -316,18 +316,4 @@ fn lower_bound(heads: &[u64], head: u64) -> usize {
         (end.saturating_sub(step), end)
     };
     start + heads[start..end].partition_point(|other| *other < head)
-}
-
-/// The first index of `range` for which `before` is false; `before` must be true on a (possibly empty) front.
-fn partition(range: Range<usize>, mut before: impl FnMut(usize) -> bool) -> usize {
-    let Range { mut start, mut end } = range;
-    while start < end {
-        let middle = usize::midpoint(start, end);
-        if before(middle) {
-            start = middle + 1;
-        } else {
-            end = middle;
-        }
-    }
-    start
 }

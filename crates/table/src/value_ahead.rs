@@ -117,22 +117,8 @@ impl ValueReadAhead {
         let index = self.window(pointer.file, span);
         let piece_bytes_max = self.piece_bytes_max();
         let window = &mut self.windows[index];
-        if window.record(span).is_some() {
-            return window.record(span);
-        }
-        match window.wanted_piece(span, piece_bytes_max) {
-            Some(piece) => {
-                window.piece_start = piece.0;
-                // What cannot be read ahead may still be read alone; that tells what is wrong.
-                if files
-                    .read_piece(pointer.file, piece, &mut window.piece)
-                    .is_err()
-                {
-                    window.piece.clear();
-                }
-            }
-            // What is kept would only take room.
-            None => window.piece = Vec::new(),
+        if window.record(span).is_none() {
+            window.fetch(files, pointer.file, (span, piece_bytes_max));
         }
         window.record(span)
     }
@@ -208,6 +194,20 @@ impl Window {
             }
         }
         self.last = span;
+    }
+
+    /// Reads the piece that is to be read for the record at `span`, if one is, with a bound for its length.
+    fn fetch(&mut self, files: &ValueFiles, file: FileId, (span, bytes_max): ((u64, u64), u64)) {
+        let Some(piece) = self.wanted_piece(span, bytes_max) else {
+            // What is kept would only take room.
+            self.piece = Vec::new();
+            return;
+        };
+        self.piece_start = piece.0;
+        // What cannot be read ahead may still be read alone; that tells what is wrong.
+        if files.read_piece(file, piece, &mut self.piece).is_err() {
+            self.piece.clear();
+        }
     }
 
     /// The bytes of the record at `span`, if the piece holds them.

@@ -19,7 +19,7 @@
 use std::sync::OnceLock;
 
 use kingtide_base::StorageResult;
-use kingtide_collections::Lz4Dictionary;
+use kingtide_collections::{Lz4Dictionary, PACKED_FOR_GOOD_BYTES_MIN};
 use kingtide_env::File;
 use kingtide_format::CodecId;
 use kingtide_format::block::{BlockFault, BlockPlace, compress_if_smaller};
@@ -36,6 +36,8 @@ use crate::sections::read_range;
 const SAMPLE_BYTES: usize = 4 << 10;
 /// The longest value that is compressed with a dictionary: longer ones have enough of their own to refer to.
 const SHORT_BYTES_MAX: usize = 16 << 10;
+// What is packed for good is compressed without one.
+const _: () = assert!(cfg!(simulated) || SHORT_BYTES_MAX < PACKED_FOR_GOOD_BYTES_MIN);
 /// Values that are compressed both ways before it is decided.
 const TRIAL_VALUES: u32 = 8;
 /// A trial is won when it saves one in so many bytes.

@@ -94,21 +94,20 @@ impl ValueLogBuilder {
             let sum = checksum_of(&target[start..]);
             self.count_record(sum);
         }
-        let place = self.next_place();
-        let (record_bytes, sum) = if is_stored_raw(self.codec, value) {
+        if is_stored_raw(self.codec, value) {
             let stored = StoredValue {
                 codec: CodecId::None,
                 value_bytes: value.len(),
                 bytes: value,
             };
-            append_stored(&mut self.output, key, &stored, place)?
-        } else {
-            let target = self.output.buffer();
-            let start = target.len();
-            let bytes = self.packer.append(target, key_hash(key), value, place);
-            (bytes, checksum_of(&target[start..]))
-        };
-        self.end_record(place, (record_bytes, sum), value.len())
+            return self.append_as_it_is(key, &stored);
+        }
+        let place = self.next_place();
+        let target = self.output.buffer();
+        let start = target.len();
+        let bytes = self.packer.append(target, key_hash(key), value, place);
+        let record = (bytes, checksum_of(&target[start..]));
+        self.end_record(place, record, value.len())
     }
 
     /// As [`ValueLogBuilder::append`] of the value that is [`packed`](kingtide_collections::pack_value), without compressing it once

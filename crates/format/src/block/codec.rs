@@ -10,7 +10,7 @@
 use std::cell::RefCell;
 
 use kingtide_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use kingtide_collections::{lz4_with_dictionary, lz4_with_dictionary_into};
+use kingtide_collections::{FAST_ACCELERATION, lz4_with_dictionary, lz4_with_dictionary_into};
 
 use super::BlockFault;
 use crate::CodecId;
@@ -20,8 +20,6 @@ pub const RAW_BYTES_MAX: usize = VALUE_BYTES_MAX + KEY_BYTES_MAX;
 
 /// The Zstandard level: 1, the fastest; blocks are too small for the higher ones to find more.
 const ZSTD_LEVEL: i32 = 1;
-/// The acceleration of [`CodecId::Lz4Fast`].
-const LZ4_ACCELERATION: i32 = 8;
 /// No LZ4 token yields more than 255 bytes per input byte.
 const LZ4_EXPANSION_MAX: usize = 255;
 /// A Snappy copy of three bytes yields at most 64.
@@ -74,7 +72,7 @@ fn compress_into(codec: CodecId, raw: &[u8], target: &mut [u8]) -> Option<usize>
         CodecId::Snappy => SNAPPY.with_borrow_mut(|encoder| encoder.compress(raw, target).ok()),
         CodecId::Lz4 => lz4::block::compress_to_buffer(raw, None, false, target).ok(),
         CodecId::Lz4Fast => {
-            let mode = lz4::block::CompressionMode::FAST(LZ4_ACCELERATION);
+            let mode = lz4::block::CompressionMode::FAST(FAST_ACCELERATION);
             lz4::block::compress_to_buffer(raw, Some(mode), false, target).ok()
         }
         CodecId::Zstd => ZSTD_WRITER.with_borrow_mut(|writer| {

@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use kingtide_base::{KeyOrder, SeqNo};
+use kingtide_base::{KeyOrder, SeqNo, partition};
 
 use super::DataBlock;
 
@@ -31,22 +31,6 @@ fn number_at(bytes: &[u8], at: usize, width: usize) -> u64 {
         .fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// The first index of `0..count` for which `before` is false; `before` must be true on a (possibly empty) front.
-#[inline]
-fn partition(from: usize, count: usize, mut before: impl FnMut(usize) -> bool) -> usize {
-    let mut low = from;
-    let mut high = count;
-    while low < high {
-        let middle = usize::midpoint(low, high);
-        if before(middle) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    low
-}
-
 impl DataBlock {
     /// The first entry whose key is at or after `key`; [`DataBlock::entries`] when there is none.
     #[must_use]
@@ -65,7 +49,7 @@ impl DataBlock {
     fn bound(&self, order: &KeyOrder, key: &[u8], most: Ordering) -> usize {
         let entries = self.entries();
         if !order.is_bytewise() {
-            return partition(0, entries, |i| self.compare_whole(order, i, key) <= most);
+            return partition(0..entries, |i| self.compare_whole(order, i, key) <= most);
         }
         let prefix = self.prefix();
         let shared = prefix.len().min(key.len());
@@ -85,19 +69,19 @@ impl DataBlock {
                 if width <= NUMBER_BYTES {
                     let wanted = number_at(rest_middle, 0, width);
                     let keys = self.fixed_keys();
-                    return partition(0, entries, |i| {
+                    return partition(0..entries, |i| {
                         let middle = number_at(keys, i * width, width);
                         middle < wanted || (counts_ties && middle == wanted)
                     });
                 }
                 if counts_ties {
-                    partition(0, entries, |i| self.middle(i) <= rest_middle)
+                    partition(0..entries, |i| self.middle(i) <= rest_middle)
                 } else {
-                    partition(0, entries, |i| self.middle(i) < rest_middle)
+                    partition(0..entries, |i| self.middle(i) < rest_middle)
                 }
             }
             // A key shorter than the middles equals none of them: a middle that it begins is greater.
-            _ => partition(0, entries, |i| self.middle(i).cmp(rest) <= most),
+            _ => partition(0..entries, |i| self.middle(i).cmp(rest) <= most),
         }
     }
 
@@ -114,7 +98,7 @@ impl DataBlock {
         if self.sequence(from) <= snapshot {
             return from;
         }
-        partition(from, self.entries(), |i| {
+        partition(from..self.entries(), |i| {
             self.has_key(order, i, key) && self.sequence(i) > snapshot
         })
     }

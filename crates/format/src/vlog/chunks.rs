@@ -8,7 +8,9 @@
 use kingtide_base::limits::VALUE_BYTES_MAX;
 use kingtide_base::{checksum, checksum_mix};
 
-use super::record::{RECORD_HEADER_BYTES, RecordHeader, open_plain_record_behind, peek_record};
+use super::record::{
+    RECORD_HEADER_BYTES, RecordHeader, open_plain_record_behind, peek_record, write_fields,
+};
 use crate::CodecId;
 use crate::block::{BlockFault, BlockPlace};
 
@@ -31,10 +33,7 @@ pub fn encode_chunked_header(
     place: BlockPlace,
 ) -> [u8; RECORD_HEADER_BYTES] {
     let mut header = [0; RECORD_HEADER_BYTES];
-    header[8..16].copy_from_slice(&key_hash.to_le_bytes());
-    header[16..20].copy_from_slice(&stored_bytes.to_le_bytes());
-    header[20..24].copy_from_slice(&raw_bytes.to_le_bytes());
-    header[24] = CHUNKED;
+    write_fields(&mut header, key_hash, (stored_bytes, raw_bytes), CHUNKED);
     let sum = checksum(&header[8..], place.seed());
     header[..8].copy_from_slice(&sum.to_le_bytes());
     header

@@ -165,13 +165,23 @@ pub(super) fn seal_record(
     place: BlockPlace,
 ) -> u32 {
     let stored_bytes = (record.len() - RECORD_HEADER_BYTES) as u32;
-    record[8..16].copy_from_slice(&key_hash.to_le_bytes());
-    record[16..20].copy_from_slice(&stored_bytes.to_le_bytes());
-    record[20..24].copy_from_slice(&(value_bytes as u32).to_le_bytes());
-    record[24] = codec;
+    write_fields(record, key_hash, (stored_bytes, value_bytes as u32), codec);
     let sum = checksum(&record[8..], place.seed());
     record[..8].copy_from_slice(&sum.to_le_bytes());
     record.len() as u32
+}
+
+/// Writes the fields of a record's header but for the checksum, which covers them.
+pub(super) fn write_fields(
+    header: &mut [u8],
+    key_hash: u64,
+    (stored_bytes, raw_bytes): (u32, u32),
+    codec: u8,
+) {
+    header[8..16].copy_from_slice(&key_hash.to_le_bytes());
+    header[16..20].copy_from_slice(&stored_bytes.to_le_bytes());
+    header[20..24].copy_from_slice(&raw_bytes.to_le_bytes());
+    header[24] = codec;
 }
 
 /// The header of the record of a value that is stored like this by the caller, who writes it behind the header: what
@@ -184,10 +194,8 @@ pub fn encode_stored_header(
 ) -> [u8; RECORD_HEADER_BYTES] {
     debug_assert!(stored.value_bytes <= VALUE_BYTES_MAX);
     let mut header = [0; RECORD_HEADER_BYTES];
-    header[8..16].copy_from_slice(&key_hash.to_le_bytes());
-    header[16..20].copy_from_slice(&(stored.bytes.len() as u32).to_le_bytes());
-    header[20..24].copy_from_slice(&(stored.value_bytes as u32).to_le_bytes());
-    header[24] = stored.codec as u8;
+    let lengths = (stored.bytes.len() as u32, stored.value_bytes as u32);
+    write_fields(&mut header, key_hash, lengths, stored.codec as u8);
     let mut sum = ChecksumParts::new(place.seed());
     sum.add(&header[8..]);
     sum.add(stored.bytes);
@@ -273,14 +281,25 @@ pub fn stored_in_record(
     if let Some(&(CHUNKED | WITH_DICTIONARY)) = bytes.get(RECORD_HEADER_BYTES - 1) {
         return Ok(None);
     }
+    verify_plain_record(bytes, place).map(Some)
+}
+
+/// Verifies a record that is not in chunks and uses no dictionary.
+fn verify_plain_record(
+    bytes: &[u8],
+    place: BlockPlace,
+) -> Result<(RecordHeader, StoredValue<'_>), BlockFault> {
     let (claims, stored) = verify_claims(bytes, place)?;
+    if claims.codec == WITH_DICTIONARY {
+        return Err(BlockFault::malformed("a dictionary where none may be used"));
+    }
     let codec = CodecId::from_byte(claims.codec).ok_or(BlockFault::malformed("unknown codec"))?;
     let value = StoredValue {
         codec,
         value_bytes: claims.raw_bytes as usize,
         bytes: stored,
     };
-    Ok(Some((claims.header(codec), value)))
+    Ok((claims.header(codec), value))
 }
 
 /// Verifies the record `bytes` (all of it and nothing else) and replaces the content of `target` by its value. One that
@@ -317,14 +336,10 @@ pub(super) fn open_plain_record_behind(
     place: BlockPlace,
     (target, start): (&mut Vec<u8>, usize),
 ) -> Result<RecordHeader, BlockFault> {
-    let (claims, stored) = verify_claims(bytes, place)?;
-    if claims.codec == WITH_DICTIONARY {
-        return Err(BlockFault::malformed("a dictionary where none may be used"));
-    }
-    let codec = CodecId::from_byte(claims.codec).ok_or(BlockFault::malformed("unknown codec"))?;
-    let raw_bytes = claims.raw_bytes as usize;
-    decompress_behind(codec, (stored, raw_bytes), target, start)?;
-    Ok(claims.header(codec))
+    let (header, stored) = verify_plain_record(bytes, place)?;
+    let sized = (stored.bytes, stored.value_bytes);
+    decompress_behind(stored.codec, sized, target, start)?;
+    Ok(header)
 }
 
 /// Verifies checksum and lengths of a record that is not in chunks; what its header says, and what is stored.

@@ -278,15 +278,13 @@ fn directory_error(path: &Path, error: &io::Error) -> Error {
     )
 }
 
-/// Steps 1 and 2. A writer beside a read-only opening may remove files that the manifest named when it was read: by then it names
+/// Step 2. A writer beside a read-only opening may remove files that the manifest named when it was read: by then it names
 /// others, and is read once more.
 fn open_checked_manifest(place: &Place, options: &Options, path: &Path) -> Result<ManifestSlot> {
     let mut slot = open_manifest(place, options, path)?;
-    for _ in 1..LOOKS_MAX {
-        let Err(error) = check_files(place, slot.state()) else {
-            return Ok(slot);
-        };
-        if !options.read_only {
+    let mut looks = 1;
+    while let Err(error) = check_files(place, slot.state()) {
+        if !options.read_only || looks == LOOKS_MAX {
             return Err(error);
         }
         let now = open_manifest(place, options, path)?;
@@ -294,8 +292,8 @@ fn open_checked_manifest(place: &Place, options: &Options, path: &Path) -> Resul
             return Err(error);
         }
         slot = now;
+        looks += 1;
     }
-    check_files(place, slot.state())?;
     Ok(slot)
 }
 
@@ -334,7 +332,7 @@ fn open_manifest(place: &Place, options: &Options, path: &Path) -> Result<Manife
     Ok(ManifestSlot::Writer(Box::new(writer)))
 }
 
-/// Step 2: every file that the manifest names is there, with the length it was sealed with.
+/// Every file that the manifest names is there, with the length it was sealed with.
 fn check_files(place: &Place, state: &ManifestState) -> Result<()> {
     let lengths = |directory: &Arc<dyn Directory>, name: &str| -> Result<HashMap<String, u64>> {
         let entries = directory

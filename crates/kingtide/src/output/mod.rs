@@ -376,7 +376,7 @@ impl<'a> TableWriter<'a> {
         }
     }
 
-    /// Copies the value of the key noted last out of a file that is being emptied, as it is stored there, if the value file takes it so.
+    /// Copies the value of the key noted last out of a file that is being emptied, as it is stored there, if the value file takes it so; any that is stored raw.
     fn copy_stored(
         &mut self,
         kind: EntryKind,
@@ -390,6 +390,10 @@ impl<'a> TableWriter<'a> {
         let mut ahead = std::mem::take(&mut self.ahead);
         let copy = self.with_values(|values, key| {
             match ahead.read_stored(&files.values, pointer, key, &mut Vec::new())? {
+                // What lies there is the value itself.
+                Some(stored) if stored.codec == CodecId::None => {
+                    values.append(key, stored.bytes).map(Some)
+                }
                 Some(stored) => values.append_stored(key, &stored),
                 None => Ok(None),
             }

@@ -1,7 +1,7 @@
 //! Which values are packed when they are put, and where: long ones that tables would compress apart from the others.
 
 use kingtide_base::EntryKind;
-use kingtide_collections::{PACKED_FOR_GOOD_BYTES_MIN, pack_value};
+use kingtide_collections::{FAST_ACCELERATION, PACKED_FOR_GOOD_BYTES_MIN, pack_value};
 use kingtide_format::Op;
 
 use crate::{family::Family, options::Compression};
@@ -10,9 +10,6 @@ use crate::{family::Family, options::Compression};
 const VALUE_BYTES_MIN: usize = if cfg!(simulated) { 64 } else { 2 << 10 };
 /// Nor are longer ones, which are spilled, as a rule.
 const VALUE_BYTES_MAX: usize = 4 << 20;
-/// For what a flush compresses anew, so that a put takes little time, and where the family asks for speed: the acceleration of
-/// [`Compression::Lz4Fast`].
-const FAST_ACCELERATION: i32 = 8;
 /// As much of the scratch memory is kept for the next transaction.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
@@ -42,6 +39,7 @@ impl ValuePacking {
         }
         let acceleration = match options.compression {
             Compression::Lz4 if op.value.len() >= PACKED_FOR_GOOD_BYTES_MIN => 1,
+            // What a flush compresses anew is to take little of a put's time.
             _ => FAST_ACCELERATION,
         };
         Some(Op {

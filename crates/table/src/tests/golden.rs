@@ -17,10 +17,10 @@ use kingtide_format::vlog::{
     encode_record_with, encode_vlog_header, peek_record,
 };
 
-use super::model::{Entry, Value, World};
+use super::model::{Entry, Value, World, new_value_file};
 use crate::{
-    TableBuilder, TableSettings, ValueFiles, ValueLogBuilder, klog_name, read_table_meta,
-    read_value_file_meta, vlog_name,
+    TableBuilder, TableSettings, ValueFiles, klog_name, read_table_meta, read_value_file_meta,
+    vlog_name,
 };
 
 fn path(name: &str) -> PathBuf {
@@ -130,11 +130,7 @@ fn a_klog_file_of_a_family_has_the_golden_bytes() {
 #[test]
 fn a_vlog_file_has_the_golden_bytes() {
     let world = World::new();
-    let file = world
-        .directory
-        .open(&vlog_name(FileId(8)), OpenMode::CreateNew)
-        .expect("a new name");
-    let mut builder = ValueLogBuilder::new(file, FileId(8), CodecId::Snappy);
+    let mut builder = new_value_file(&world.directory, FileId(8), CodecId::Snappy);
     builder.append(b"cherry", &[b'c'; 600]).expect("no faults");
     builder.append(b"date", b"short").expect("no faults");
     builder.finish().expect("no faults");

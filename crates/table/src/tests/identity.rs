@@ -7,10 +7,8 @@ use kingtide_collections::MemoryBudget;
 use kingtide_env::OpenMode;
 use kingtide_format::{CodecId, TableMeta, ValueFileMeta};
 
-use super::model::{Entry, World};
-use crate::{
-    ScannedTable, SpilledValueWriter, TableSettings, ValueFiles, ValueLogBuilder, vlog_name,
-};
+use super::model::{Entry, World, new_value_file};
+use crate::{ScannedTable, SpilledValueWriter, TableSettings, ValueFiles, vlog_name};
 
 const FILE: FileId = FileId(3);
 
@@ -103,7 +101,7 @@ fn new_file(world: &World) -> Arc<dyn kingtide_env::File> {
 /// A value file whose values are `byte`, one of them long.
 fn values(byte: u8) -> Written {
     let world = World::new();
-    let mut builder = ValueLogBuilder::new(new_file(&world), FILE, CodecId::None);
+    let mut builder = new_value_file(&world.directory, FILE, CodecId::None);
     let lengths = [30, 0, 1 << 20, 30];
     let append = |length: &usize| builder.append(b"key", &vec![byte; *length]);
     let pointers = lengths.iter().map(append).collect::<Result<_, _>>();

@@ -9,9 +9,9 @@ use kingtide_format::CodecId;
 use kingtide_format::block::BlockPlace;
 use kingtide_format::vlog::encode_record;
 
-use super::model::{CODECS, Random, World};
+use super::model::{CODECS, Random, World, new_value_file};
 use crate::long_value::is_stored_raw;
-use crate::{ValueFiles, ValueLogBuilder, vlog_name};
+use crate::{ValueFiles, vlog_name};
 
 const FILE: FileId = FileId(3);
 
@@ -20,11 +20,7 @@ fn random(bytes: usize) -> Vec<u8> {
 }
 
 fn build(world: &World, codec: CodecId, values: &[&[u8]]) -> Vec<ValuePointer> {
-    let file = world
-        .directory
-        .open(&vlog_name(FILE), OpenMode::CreateNew)
-        .expect("a new name");
-    let mut builder = ValueLogBuilder::new(file, FILE, codec);
+    let mut builder = new_value_file(&world.directory, FILE, codec);
     let pointers = values
         .iter()
         .map(|value| builder.append(b"key", value).expect("no faults"))
@@ -94,11 +90,7 @@ fn packed_values_are_kept_as_the_file_would_compress_them() {
         let expected = World::new();
         let pointers = build(&expected, codec, &values);
         let world = World::new();
-        let file = world
-            .directory
-            .open(&vlog_name(FILE), OpenMode::CreateNew)
-            .expect("a new name");
-        let mut builder = ValueLogBuilder::new(file, FILE, codec);
+        let mut builder = new_value_file(&world.directory, FILE, codec);
         for (value, pointer) in values.iter().zip(&pointers) {
             let acceleration = if codec == CodecId::Lz4Fast { 8 } else { 1 };
             let packed = pack_value(value, acceleration, &mut scratch).expect("it repeats itself");

@@ -11,7 +11,10 @@ use kingtide_collections::BlockCache;
 use kingtide_env::{Directory, Env, MemoryEnv, OpenMode};
 use kingtide_format::{CodecId, TableMeta};
 
-use crate::{Table, TableBuilder, TableEntry, TableSettings, TableValue, klog_name};
+use crate::{
+    Table, TableBuilder, TableEntry, TableSettings, TableValue, ValueLogBuilder, klog_name,
+    vlog_name,
+};
 
 pub const CODECS: [CodecId; 5] = [
     CodecId::None,
@@ -45,6 +48,18 @@ impl Random {
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count).map(|_| self.next() as u8).collect()
     }
+}
+
+/// The value file `file`, new and empty.
+pub fn new_value_file(
+    directory: &Arc<dyn Directory>,
+    file: FileId,
+    codec: CodecId,
+) -> ValueLogBuilder {
+    let new = directory
+        .open(&vlog_name(file), OpenMode::CreateNew)
+        .expect("a new name");
+    ValueLogBuilder::new(new, file, codec)
 }
 
 /// A value, owned.

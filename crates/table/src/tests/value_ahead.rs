@@ -7,8 +7,8 @@ use kingtide_base::{FileId, ValuePointer};
 use kingtide_env::{Directory, Env, FaultyEnv, MemoryEnv, OpenMode, Operation};
 use kingtide_format::CodecId;
 
-use super::model::Random;
-use crate::{ValueFiles, ValueLogBuilder, ValueReadAhead, vlog_name};
+use super::model::{CODECS, Random, new_value_file};
+use crate::{ValueFiles, ValueReadAhead, vlog_name};
 
 const VALUE_BYTES: usize = 4096;
 
@@ -49,14 +49,13 @@ fn halves(number: usize) -> Vec<u8> {
 /// order and not, and compared with files to which the values were appended.
 #[test]
 fn values_are_copied_as_they_are_stored() {
-    let codecs = super::model::CODECS;
     let resembling = |number: usize| [phrase(), number.to_le_bytes().to_vec()].concat();
     let contents: [&dyn Fn(usize) -> Vec<u8>; 2] = [&halves, &resembling];
     for content in contents {
-        for codec in codecs {
+        for codec in CODECS {
             let world = world();
             let source = build_of(&world, FileId(1), codec, (0..200).map(|n| (n, content(n))));
-            for (index, target) in codecs.into_iter().enumerate() {
+            for (index, target) in CODECS.into_iter().enumerate() {
                 let numbers = (0..200).map(|n| if index % 2 == 0 { n } else { n * 7 % 200 });
                 let numbers: Vec<usize> = numbers.collect();
                 let (copy, appended) = (FileId(10 + index as u64), FileId(20 + index as u64));
@@ -93,11 +92,7 @@ fn copy_of(
 ) -> usize {
     let files = ValueFiles::new(Arc::clone(&world.directory), 4);
     let mut ahead = ValueReadAhead::default();
-    let new = world
-        .directory
-        .open(&vlog_name(file), OpenMode::CreateNew)
-        .expect("a new name");
-    let mut builder = ValueLogBuilder::new(new, file, codec);
+    let mut builder = new_value_file(&world.directory, file, codec);
     let (mut copies, mut record) = (0, Vec::new());
     let mut pointers = Vec::new();
     for number in numbers {
@@ -133,11 +128,7 @@ fn build_of(
     codec: CodecId,
     values: impl Iterator<Item = (usize, Vec<u8>)>,
 ) -> Vec<ValuePointer> {
-    let new = world
-        .directory
-        .open(&vlog_name(file), OpenMode::CreateNew)
-        .expect("a new name");
-    let mut builder = ValueLogBuilder::new(new, file, codec);
+    let mut builder = new_value_file(&world.directory, file, codec);
     let pointers = values
         .map(|(number, value)| builder.append(&key(number), &value).expect("no faults"))
         .collect();

@@ -6,8 +6,8 @@ use kingtide_base::{FileId, StorageError, ValuePointer, checksum, checksum_mix};
 use kingtide_env::OpenMode;
 use kingtide_format::{CodecId, ValueFileMeta};
 
-use super::model::{CODECS, Random, World};
-use crate::{ValueFiles, ValueLogBuilder, read_value_file_meta, vlog_name};
+use super::model::{CODECS, Random, World, new_value_file};
+use crate::{ValueFiles, read_value_file_meta, vlog_name};
 
 type Values = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -35,11 +35,7 @@ fn build(
     codec: CodecId,
     values: &Values,
 ) -> (Vec<ValuePointer>, ValueFileMeta) {
-    let new = world
-        .directory
-        .open(&vlog_name(file), OpenMode::CreateNew)
-        .expect("a new name");
-    let mut builder = ValueLogBuilder::new(new, file, codec);
+    let mut builder = new_value_file(&world.directory, file, codec);
     let pointers = values
         .iter()
         .map(|(key, value)| builder.append(key, value).expect("no faults"))
@@ -82,11 +78,7 @@ fn values_survive_a_round_trip() {
 #[test]
 fn flushed_values_can_be_read_before_the_file_is_finished() {
     let world = World::new();
-    let new = world
-        .directory
-        .open(&vlog_name(FileId(1)), OpenMode::CreateNew)
-        .expect("a new name");
-    let mut builder = ValueLogBuilder::new(new, FileId(1), CodecId::Lz4);
+    let mut builder = new_value_file(&world.directory, FileId(1), CodecId::Lz4);
     let files = ValueFiles::new(Arc::clone(&world.directory), 4);
     for i in 0..5_u8 {
         let pointer = builder.append(&[i], &[i; 100]).expect("no faults");

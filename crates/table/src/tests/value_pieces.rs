@@ -6,13 +6,11 @@ use std::sync::Arc;
 
 use kingtide_base::{FileId, StorageError, ValuePointer};
 use kingtide_collections::BlockCache;
-use kingtide_env::{
-    Directory, Env, Fault, FaultyEnv, MemoryEnv, OpenMode, Operation, ReadRule, Rule, Times,
-};
+use kingtide_env::{Directory, Env, Fault, FaultyEnv, MemoryEnv, Operation, ReadRule, Rule, Times};
 use kingtide_format::CodecId;
 use kingtide_format::block::DataBlock;
 
-use super::model::Random;
+use super::model::{Random, new_value_file};
 use crate::{ValueFiles, ValueLogBuilder, vlog_name};
 
 const CACHE_BYTES: usize = 4 << 20;
@@ -44,11 +42,7 @@ impl World {
     }
 
     fn builder(&self, file: FileId) -> ValueLogBuilder {
-        let new = self
-            .directory
-            .open(&vlog_name(file), OpenMode::CreateNew)
-            .expect("a new name");
-        ValueLogBuilder::new(new, file, CodecId::Lz4)
+        new_value_file(&self.directory, file, CodecId::Lz4)
     }
 
     fn reads(&self) -> u64 {

@@ -9,7 +9,7 @@ use kingtide_format::ValueFileMeta;
 use kingtide_format::vlog::{VLOG_FOOTER_BYTES, VLOG_HEADER_BYTES, dump_vlog};
 
 use super::*;
-use crate::tests::model::{CODECS, Random};
+use crate::tests::model::{CODECS, Random, new_value_file};
 use crate::{
     ValueFiles, ValueLogBuilder, ValueReadAhead, read_value_file_meta, scan_value, vlog_name,
 };
@@ -38,11 +38,7 @@ impl World {
     }
 
     fn builder(&self, codec: CodecId) -> ValueLogBuilder {
-        let new = self
-            .directory
-            .open(&vlog_name(FILE), OpenMode::CreateNew)
-            .expect("a new name");
-        ValueLogBuilder::new(new, FILE, codec)
+        new_value_file(&self.directory, FILE, codec)
     }
 
     fn build(&self, codec: CodecId, values: &[Vec<u8>]) -> (Vec<ValuePointer>, ValueFileMeta) {
