@@ -4,7 +4,9 @@
 //! they lie, although it goes from file to file. For each of the files met last there is a window: where the reader
 //! was, and a piece of the file around that. After a few steps in one direction, with gaps that are small, a read takes a
 //! whole piece, twice as long as the one before, up to a bound; a jump begins anew with single records. So a scan of adjacent
-//! records of 4 KiB asks the system once for dozens of them, and point reads cost what they cost.
+//! records of 4 KiB asks the system once for dozens of them, and point reads cost what they cost. Where more than half of the readers of
+//! late went on from the record at which they began, the first read takes a piece: to read the first two each alone costs ranges of
+//! some dozens of records a tenth.
 //!
 //! Every record is verified as in [`ValueFiles::read`]. Pieces are copies: files never change, so they cannot be stale.
 
@@ -12,6 +14,7 @@ use std::io;
 
 use kingtide_base::{FileId, StorageError, StorageResult, ValuePointer};
 use kingtide_collections::LONG_VALUE_BYTES;
+use kingtide_env::sync::atomic::{AtomicU32, Ordering};
 use kingtide_format::vlog::{StoredValue, VLOG_HEADER_BYTES};
 
 use crate::value_log::{ValueFiles, stored_value};
@@ -24,13 +27,13 @@ const PIECE_BYTES_MAX: u64 = 256 << 10;
 const PIECE_BYTES_MIN: u64 = 4 << 10;
 /// The first piece holds about so many records, of this length at most: a short range over short values in many files would
 /// read little else than what it does not need.
-const FIRST_RECORDS: u64 = 8;
+const FIRST_RECORDS: u64 = 16;
 const FIRST_PIECE_BYTES_MAX: u64 = 32 << 10;
 /// All pieces together, in bytes.
 const PIECES_BYTES_MAX: u64 = WINDOWS_MAX as u64 * PIECE_BYTES_MIN;
 /// The largest gap that a step may have, in bytes.
 const GAP_BYTES_MAX: u64 = 64 << 10;
-/// Steps in one direction before pieces are read.
+/// Steps in one direction before pieces are read, unless readers have the [`Habit`] to go on.
 const STEPS_BEFORE: u32 = 2;
 
 /// See the module. Holds at most 2 MiB.
@@ -61,6 +64,37 @@ struct Window {
     /// Where in the file the piece begins.
     piece_start: u64,
     piece_bytes: u64,
+}
+
+/// Whether readers that come to a record, from another file or by a jump, go on from there, as far as the last few dozen tell.
+///
+/// A share in units of [`Habit::ALL`], to which each coming and each going on adds its sixteenth. Threads that count at the same
+/// moment may count one for both: it is a guess, and all that hangs on it is how much is read at once.
+#[derive(Debug, Default)]
+pub(crate) struct Habit(AtomicU32);
+
+impl Habit {
+    /// The share when all go on.
+    const ALL: u32 = 1 << 16;
+    /// The part of the share that one reader is.
+    const PART: u32 = 16;
+
+    /// A reader came to a record.
+    fn begin(&self) {
+        let share = self.0.load(Ordering::Relaxed);
+        self.0.store(share - share / Self::PART, Ordering::Relaxed);
+    }
+
+    /// A reader that came went on from there.
+    fn go_on(&self) {
+        let share = self.0.load(Ordering::Relaxed) + Self::ALL / Self::PART;
+        self.0.store(share.min(Self::ALL), Ordering::Relaxed);
+    }
+
+    /// Whether more than half go on.
+    fn is_to_go_on(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > Self::ALL / 2
+    }
 }
 
 impl ValueReadAhead {
@@ -114,7 +148,7 @@ impl ValueReadAhead {
                 .offset
                 .saturating_add(u64::from(pointer.record_bytes)),
         );
-        let index = self.window(pointer.file, span);
+        let index = self.window(files.habit(), pointer.file, span);
         let piece_bytes_max = self.piece_bytes_max();
         let window = &mut self.windows[index];
         if window.record(span).is_none() {
@@ -130,14 +164,15 @@ impl ValueReadAhead {
     }
 
     /// Which window is that of `file`; it is told of the step to `span`.
-    fn window(&mut self, file: FileId, span: (u64, u64)) -> usize {
+    fn window(&mut self, habit: &Habit, file: FileId, span: (u64, u64)) -> usize {
         self.steps += 1;
         if let Some(index) = self.files.iter().position(|known| *known == file) {
             let window = &mut self.windows[index];
             window.met = self.steps;
-            window.step(span);
+            window.step(habit, span);
             return index;
         }
+        habit.begin();
         let window = Window {
             met: self.steps,
             last: span,
@@ -169,7 +204,7 @@ impl ValueReadAhead {
 
 impl Window {
     /// Notes that the reader goes from the record read last to the one at `span`.
-    fn step(&mut self, span: (u64, u64)) {
+    fn step(&mut self, habit: &Habit, span: (u64, u64)) {
         let (start, end) = span;
         let is_near = |gap: Option<u64>| gap.is_some_and(|gap| gap <= GAP_BYTES_MAX);
         let direction = if is_near(start.checked_sub(self.last.1)) {
@@ -180,7 +215,12 @@ impl Window {
             None
         };
         match direction {
-            Some(direction) if direction == self.direction => self.steps += 1,
+            Some(direction) if direction == self.direction => {
+                self.steps += 1;
+                if self.steps == STEPS_BEFORE {
+                    habit.go_on();
+                }
+            }
             Some(direction) => {
                 self.direction = direction;
                 self.steps = 1;
@@ -189,6 +229,7 @@ impl Window {
             // The same record again is no step.
             None if span == self.last => {}
             None => {
+                habit.begin();
                 self.steps = 0;
                 self.piece_bytes = 0;
             }
@@ -198,7 +239,9 @@ impl Window {
 
     /// Reads the piece that is to be read for the record at `span`, if one is, with a bound for its length.
     fn fetch(&mut self, files: &ValueFiles, file: FileId, (span, bytes_max): ((u64, u64), u64)) {
-        let Some(piece) = self.wanted_piece(span, bytes_max) else {
+        let walks = self.steps >= STEPS_BEFORE || files.habit().is_to_go_on();
+        let piece = walks.then(|| self.wanted_piece(span, bytes_max)).flatten();
+        let Some(piece) = piece else {
             // What is kept would only take room.
             self.piece = Vec::new();
             return;
@@ -218,16 +261,12 @@ impl Window {
         self.piece.get(from..to).filter(|record| !record.is_empty())
     }
 
-    /// The piece to read for the record at `span`: none before the reader walks, and for records that are long enough to be
-    /// read alone.
+    /// The piece to read for the record at `span`: none for records that are long enough to be read alone.
     fn wanted_piece(
         &mut self,
         (start, end): (u64, u64),
         piece_bytes_max: u64,
     ) -> Option<(u64, u64)> {
-        if self.steps < STEPS_BEFORE {
-            return None;
-        }
         let record_bytes = end.checked_sub(start)?;
         let first = record_bytes
             .saturating_mul(FIRST_RECORDS)

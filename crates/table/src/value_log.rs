@@ -30,7 +30,7 @@ use crate::long_value::{append_stored, is_stored_raw, read_long};
 use crate::names::{damaged, vlog_name, vlog_path};
 use crate::output::Output;
 use crate::sections::{read_range, read_range_into, tail_error};
-use crate::value_ahead::fill;
+use crate::value_ahead::{Habit, fill};
 use crate::value_chunks::{checksum_of, is_chunked, place_of, read_chunks, read_whole};
 use crate::value_dictionary::{KeptDictionary, ValuePacker};
 use crate::value_pieces::{in_cached_piece, piece_of};
@@ -251,6 +251,7 @@ pub struct ValueFiles {
     /// What keeps pieces of files with short records.
     cache: Option<Arc<BlockCache<DataBlock>>>,
     buffers: KeptBuffers,
+    habit: Habit,
 }
 
 #[derive(Debug)]
@@ -270,6 +271,7 @@ impl ValueFiles {
             known: Mutex::default(),
             cache: None,
             buffers: KeptBuffers::default(),
+            habit: Habit::default(),
         }
     }
 
@@ -472,6 +474,11 @@ impl ValueFiles {
     ) -> StorageResult<()> {
         let value_file = self.open(file)?;
         fill(&*value_file.file, &value_file.name, span, piece)
+    }
+
+    /// Whether those that read ahead go on from where they begin.
+    pub(crate) fn habit(&self) -> &Habit {
+        &self.habit
     }
 
     /// Closes the file as soon as nobody uses it; for files about to be removed.

@@ -180,6 +180,31 @@ fn scans_read_in_pieces_and_jumps_do_not() {
     assert!(reads(&world, &files, &[order[7]; 5]) <= 6);
 }
 
+/// Goal: readers that begin where others went on read a piece at once, also those that are made for one range each; where others
+/// did not, they read single records. Method: the reads of short ranges and of jumps in turns are counted.
+#[test]
+fn what_readers_did_tells_what_is_read_at_first() {
+    let world = world();
+    let files = ValueFiles::new(Arc::clone(&world.directory), 4);
+    let pointers = build(&world, FileId(1), 0..600);
+    let order: Vec<_> = pointers.iter().copied().enumerate().collect();
+    let range = |turn: usize| {
+        let start = turn * 241 % 590;
+        reads(&world, &files, &order[start..start + 6])
+    };
+    files.read(&pointers[0], &key(0)).expect("whole");
+    assert_eq!(range(0), 3, "two records, and a piece for the others");
+    for turn in 0..20 {
+        range(turn);
+    }
+    assert_eq!(range(20), 1);
+    let jumps: Vec<_> = (0..100).map(|index| order[index * 241 % 600]).collect();
+    let few = reads(&world, &files, &jumps[..5]);
+    assert_eq!(few, 5);
+    reads(&world, &files, &jumps);
+    assert_eq!(range(21), 3, "most readers of late did not go on");
+}
+
 /// Goal: a scan whose values lie in several files is read ahead in each. Method: four files with every fourth value; then
 /// more of them.
 #[test]
