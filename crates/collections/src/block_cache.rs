@@ -7,9 +7,8 @@
 //! Invariant: the charges of a shard's entries, each with the cache's own overhead, never exceed the shard's share of the
 //! limit, so the whole never exceeds the limit. Values that readers still hold after eviction are theirs to account for.
 //!
-//! A full shard takes in only every fourth newcomer ([`BlockCache::admit`]): under a load much larger than the cache, most would
-//! leave unread, and exchanging blocks costs more than reading them; a block that is asked for again and again still comes in
-//! soon (bimodal insertion: Qureshi et al., "Adaptive Insertion Policies for High Performance Caching", ISCA 2007).
+//! A full shard takes in few of those that come ([`BlockCache::admit`]): now and then one, and those that come again soon
+//! (`block_cache/newcomers`).
 //!
 //! A value may come *loose*: it takes more memory than it has to, because there was room. As long as there are such entries in a
 //! full shard, they are what is evicted, used or not, and every newcomer is taken in: so a cache that is too small for all blocks
@@ -45,6 +44,7 @@ use shard::{Kept, Shard, Standing};
 pub use places::{BlockPlaces, Hit};
 
 mod hits;
+mod newcomers;
 mod places;
 mod shard;
 
@@ -203,7 +203,7 @@ impl<V> BlockCache<V> {
     #[must_use]
     pub fn admit(&self, key: &BlockKey, charge: usize, loose: Option<usize>) -> Admission {
         self.shard(key).map_or(Admission::Refused, |shard| {
-            shard.lock().admit(charge, loose)
+            shard.lock().admit(key, charge, loose)
         })
     }
 
@@ -288,7 +288,7 @@ impl<V> BlockCache<V> {
         let mut slots = shard.lock();
         let value = match slots.touch(&key) {
             Some(present) => present,
-            None if slots.admit(charge, None) == Admission::Refused => value,
+            None if slots.admit(&key, charge, None) == Admission::Refused => value,
             None => slots.take_block_in(key, value, (charge, Standing::Compact), &mut evicted),
         };
         drop(slots);

@@ -6,6 +6,7 @@ use kingtide_base::FileId;
 
 use super::{
     Admission, BlockCacheUsage, BlockHasher, BlockKey, BlockPlaces, ENTRY_OVERHEAD_BYTES,
+    newcomers::Newcomers,
     places::{HOT_USES, Home},
 };
 use crate::{
@@ -13,10 +14,6 @@ use crate::{
     budget::{Account, Charge, MemoryBudget},
 };
 
-/// Of the blocks that come to a full shard, one in so many is taken in.
-const ADMITTED_PERIOD: u64 = 4;
-/// The same for pieces, which are exchanged for pieces.
-const ADMITTED_PIECE_PERIOD: u64 = 32;
 /// So many entries are looked at to exchange one piece for another.
 const PIECE_SWEEP_MAX: usize = 32;
 /// With less than this part of the budget left, the cache does not grow; with less than half of that, it shrinks.
@@ -102,8 +99,7 @@ pub(super) struct Shard<V> {
     charge: Charge,
     hits: u64,
     misses: u64,
-    /// Those that came while the shard was full, and nothing was there that leaves for them at once.
-    newcomers: u64,
+    newcomers: Newcomers,
     /// How many entries are loose.
     loose: usize,
     /// How many of these are pieces.
@@ -128,7 +124,7 @@ impl<V> Shard<V> {
             capacity_bytes,
             hits: 0,
             misses: 0,
-            newcomers: 0,
+            newcomers: Newcomers::default(),
             loose: 0,
             pieces: 0,
             hot_bytes: 0,
@@ -190,21 +186,27 @@ impl<V> Shard<V> {
         slot.block().map(Arc::clone)
     }
 
-    pub(super) fn admit(&mut self, charge: usize, loose: Option<usize>) -> Admission {
+    pub(super) fn admit(
+        &mut self,
+        key: &BlockKey,
+        charge: usize,
+        loose: Option<usize>,
+    ) -> Admission {
         if loose.is_some_and(|charge| self.has_room(charge)) {
             return Admission::TakenLoose;
         }
         if self.loose > 0 || self.has_room(charge) {
             return Admission::Taken;
         }
-        match self.is_turn(ADMITTED_PERIOD) {
+        let shrinks = self.bytes > self.capacity_now();
+        match self.newcomers.takes(key, self.slots.len(), shrinks) {
             true => Admission::Taken,
             false => Admission::Refused,
         }
     }
 
     pub(super) fn admits_piece(&mut self, charge: usize) -> bool {
-        self.has_room(charge) || self.pieces > 0 && self.is_turn(ADMITTED_PIECE_PERIOD)
+        self.has_room(charge) || self.pieces > 0 && self.newcomers.takes_piece()
     }
 
     pub(super) fn admits_hot(&mut self, charge: usize, evicted: &mut Vec<Slot<V>>) -> bool {
@@ -217,12 +219,6 @@ impl<V> Shard<V> {
             evicted.extend(self.sweep_hot());
         }
         false
-    }
-
-    /// Counts a newcomer; true for one in a `period`.
-    fn is_turn(&mut self, period: u64) -> bool {
-        self.newcomers += 1;
-        self.newcomers.is_multiple_of(period)
     }
 
     /// Takes `block` in, and answers it; or the one that is here already. A hot one takes the place of the compact form.

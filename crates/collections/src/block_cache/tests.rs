@@ -122,6 +122,42 @@ fn pieces_take_the_room_that_blocks_leave() {
     assert!(cache.piece(&(FileId(1), 0)).is_some());
 }
 
+/// Goal: a load larger than the cache exchanges few blocks, and one that has become small enough for it, or asks for some blocks
+/// more often, has them in it soon. Method: the numbers of blocks that come in under uniform lookups, and of hits after a change.
+#[test]
+fn few_blocks_are_exchanged_and_those_that_are_asked_for_again_come_in() {
+    let cache: BlockCache<u64> = BlockCache::new(SHARD_BYTES_MIN);
+    let room = SHARD_BYTES_MIN / (4000 + ENTRY_OVERHEAD_BYTES);
+    let mut random = Random::new(5);
+    let mut look = |file: u64, blocks: usize| {
+        let key = (FileId(file), random.below(blocks) as u64);
+        let is_here = cache.get(&key).is_some();
+        if !is_here {
+            cache.insert(key, Arc::new(0), 4000);
+        }
+        let comes = !is_here && cache.get(&key).is_some();
+        (usize::from(is_here), usize::from(comes))
+    };
+    let mut looks = |count: usize, file, blocks| {
+        let sum = |sum: (usize, usize), (hit, comes)| (sum.0 + hit, sum.1 + comes);
+        (0..count).map(|_| look(file, blocks)).fold((0, 0), sum)
+    };
+    looks(room * 10, 1, room * 2);
+    let (hits, exchanged) = looks(20_000, 1, room * 2);
+    assert!((9000..11_000).contains(&hits), "{hits} of 20,000");
+    let misses = 20_000 - hits;
+    let share = misses / 30..misses / 10;
+    assert!(
+        share.contains(&exchanged),
+        "{exchanged} of {misses} came in"
+    );
+    let (at_first, _) = looks(room, 2, room / 2);
+    looks(room * 15, 2, room / 2);
+    let (later, _) = looks(room, 2, room / 2);
+    assert!(at_first < room / 2, "{at_first} of {room}");
+    assert!(later > room / 10 * 9, "{later} of {room}");
+}
+
 /// Goal: in a cache full of pieces those that are asked for again and again stay or come in, although thousands of others pass.
 #[test]
 fn pieces_that_are_used_stay_and_come_in() {
