@@ -23,7 +23,11 @@
 //! Readers of a table find blocks in its [`BlockPlaces`], without the lock of a shard; a hit there is counted, and the
 //! sweep takes the count for the reference bit.
 
-use std::{fmt, hash::Hasher, sync::Arc};
+use std::{
+    fmt,
+    hash::{BuildHasher, BuildHasherDefault, Hasher},
+    sync::Arc,
+};
 
 use kingtide_base::{
     FileId,
@@ -376,12 +380,14 @@ impl<V> BlockCache<V> {
 
     /// `None` when the cache is off.
     fn shard(&self, key: &BlockKey) -> Option<&Mutex<Shard<V>>> {
-        let mut hasher = BlockHasher::default();
-        std::hash::Hash::hash(key, &mut hasher);
         // Bits that the maps use neither for buckets (the low ones) nor for tags (the highest seven).
-        let bits = (hasher.finish() >> 48) as usize;
+        let bits = (hash_of(key) >> 48) as usize;
         self.shards.get(bits & self.shards.len().wrapping_sub(1))
     }
+}
+
+fn hash_of(key: &BlockKey) -> u64 {
+    BuildHasherDefault::<BlockHasher>::default().hash_one(key)
 }
 
 /// Mixes the two numbers of a key. Keys come from the database itself, so the hash need not resist an attacker.

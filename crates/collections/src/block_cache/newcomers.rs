@@ -5,16 +5,12 @@
 //! Performance Caching", ISCA 2007). One that comes again soon after it was refused is taken in then: so those that are asked for
 //! more often than others, and all of a load that is not larger than the cache, need not wait for that.
 
-use std::hash::{BuildHasher, BuildHasherDefault};
+use super::{BlockKey, hash_of};
 
-use super::{BlockHasher, BlockKey};
-
-/// Of the blocks that come to a full shard, one in so many is taken in.
+/// Of the blocks that come to a full shard, one in so many is taken in; of pieces too, which are exchanged for pieces.
 const TAKEN_PERIOD: u64 = 32;
 /// The same while the shard has to shrink, which it does for those that are taken in.
 const TAKEN_PERIOD_SHRINKING: u64 = 4;
-/// The same for pieces, which are exchanged for pieces.
-const TAKEN_PIECE_PERIOD: u64 = 32;
 /// A shard remembers one of those that were refused for so many of its entries.
 const REMEMBERED_DIVISOR: usize = 32;
 
@@ -37,7 +33,7 @@ impl Newcomers {
 
     /// Counts a piece; whether it is taken in.
     pub(super) fn takes_piece(&mut self) -> bool {
-        self.is_turn(TAKEN_PIECE_PERIOD)
+        self.is_turn(TAKEN_PERIOD)
     }
 
     fn is_turn(&mut self, period: u64) -> bool {
@@ -51,8 +47,7 @@ impl Newcomers {
             self.refused.resize(entries / REMEMBERED_DIVISOR, 0);
         }
         // Bits below those that choose the shard.
-        let hash = BuildHasherDefault::<BlockHasher>::default().hash_one(key);
-        let tag = (hash >> 16) as u32;
+        let tag = (hash_of(key) >> 16) as u32;
         let place = (u64::from(tag) * self.refused.len() as u64) >> 32;
         let Some(refused) = self.refused.get_mut(place as usize) else {
             return false;
