@@ -18,6 +18,7 @@ mod block_dictionary;
 mod builder;
 mod cursor;
 mod fences;
+mod habit;
 mod handles;
 mod level;
 mod long_value;

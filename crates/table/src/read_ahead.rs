@@ -4,7 +4,7 @@
 //! into memory of its own, block after block into the same. So a walk over everything leaves the cache to those who come back
 //! to its blocks, and costs less.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use kingtide_base::StorageResult;
 use kingtide_format::block::DataBlock;
@@ -18,8 +18,12 @@ use kingtide_collections::{Account, BlockCache, Charge};
 const WINDOW_BYTES_MAX: u64 = 256 << 10;
 /// What a walking reader reads at once at first, in bytes; doubles as it goes on.
 const WINDOW_BYTES_MIN: u64 = 16 << 10;
-/// Blocks in a row that a reader must miss in the cache before it is taken to be walking.
+/// Blocks in a row that a reader must miss in the cache before it is taken to be walking, unless readers have the [`Habit`] to walk.
+///
+/// [`Habit`]: crate::habit::Habit
 const MISSES_BEFORE: u32 = 2;
+/// What is read at once where readers have that habit, in blocks.
+const FIRST_BLOCKS: usize = 4;
 
 /// A walk brings at most one part in so many of the cache's size into it. When the same walk comes again and again, each
 /// brings the next part.
@@ -50,6 +54,8 @@ pub struct ReadAhead {
     brought_bytes: usize,
     /// Consecutive blocks that came from the file.
     misses: u32,
+    /// The block fetched last was jumped to, and not in the cache.
+    began: bool,
     window_bytes: u64,
     /// What the buffer takes of the budget.
     charge: Option<Charge>,
@@ -61,6 +67,7 @@ impl ReadAhead {
         self.buffer.clear();
         self.last = None;
         self.misses = 0;
+        self.began = false;
         self.window_bytes = 0;
     }
 
@@ -93,6 +100,9 @@ impl ReadAhead {
                 if !goes_on {
                     self.brought_bytes = 0;
                 }
+                if mem::take(&mut self.began) && is_forward {
+                    table.habit.go_on();
+                }
                 let has_brought_enough =
                     self.brought_bytes > cache.capacity_bytes() / BROUGHT_DIVISOR;
                 let cached = if has_brought_enough {
@@ -104,12 +114,7 @@ impl ReadAhead {
                     self.misses = 0;
                     return Ok(block);
                 }
-                self.misses = if is_forward { self.misses + 1 } else { 0 };
-                self.window_bytes = if self.misses < MISSES_BEFORE {
-                    0
-                } else {
-                    (self.window_bytes * 2).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX)
-                };
+                self.note_miss(table, index, is_forward);
                 if has_brought_enough {
                     return Ok(Arc::new(self.read(table, index, left)?));
                 }
@@ -118,6 +123,25 @@ impl ReadAhead {
                 Ok(table.cache_block(index, block, (cache, CachedForm::RawWithRoom)))
             }
         }
+    }
+
+    /// Notes that block `index` must be read; sets how much is to be read with it.
+    fn note_miss(&mut self, table: &Table, index: usize, is_forward: bool) {
+        if is_forward {
+            self.misses += 1;
+        } else {
+            self.misses = 0;
+            self.began = true;
+            table.habit.begin();
+        }
+        self.window_bytes = if self.misses >= MISSES_BEFORE {
+            (self.window_bytes * 2).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX)
+        } else if table.habit.is_to_go_on() {
+            let last = (index + FIRST_BLOCKS).min(table.fences.blocks()) - 1;
+            table.fences.extent(last).end - table.fences.extent(index).start
+        } else {
+            0
+        };
     }
 
     /// Block `index` from the buffer, which is filled first when a window is set and the block is not in it. Takes the memory

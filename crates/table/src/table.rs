@@ -17,6 +17,7 @@ use kingtide_format::klog::{KLOG_FOOTER_BYTES, KlogFooter};
 
 use crate::cursor::{CursorUse, TableCursor};
 use crate::fences::Fences;
+use crate::habit::Habit;
 use crate::names::damaged;
 use crate::sections::{Sections, read_range};
 use crate::value::TableEntry;
@@ -37,6 +38,8 @@ pub struct Table {
     pub(crate) meta: TableMeta,
     pub(crate) order: KeyOrder,
     pub(crate) fences: Fences,
+    /// Whether cursors that come to a block which must be read walk on.
+    pub(crate) habit: Habit,
     pub(crate) filter: Option<Filter>,
     pub(crate) ranges: Arc<Fragments>,
     /// Where the cache notes its blocks.
@@ -125,6 +128,7 @@ impl Table {
             order,
             places: BlockPlaces::new(fences.blocks()),
             fences,
+            habit: Habit::default(),
             filter,
             ranges: Arc::new(ranges),
             footer: sections.footer,

@@ -14,9 +14,9 @@ use std::io;
 
 use kingtide_base::{FileId, StorageError, StorageResult, ValuePointer};
 use kingtide_collections::LONG_VALUE_BYTES;
-use kingtide_env::sync::atomic::{AtomicU32, Ordering};
 use kingtide_format::vlog::{StoredValue, VLOG_HEADER_BYTES};
 
+use crate::habit::Habit;
 use crate::value_log::{ValueFiles, stored_value};
 
 /// Files that are read ahead of at the same time; others are forgotten, the one not met for longest first.
@@ -64,37 +64,6 @@ struct Window {
     /// Where in the file the piece begins.
     piece_start: u64,
     piece_bytes: u64,
-}
-
-/// Whether readers that come to a record, from another file or by a jump, go on from there, as far as the last few dozen tell.
-///
-/// A share in units of [`Habit::ALL`], to which each coming and each going on adds its sixteenth. Threads that count at the same
-/// moment may count one for both: it is a guess, and all that hangs on it is how much is read at once.
-#[derive(Debug, Default)]
-pub(crate) struct Habit(AtomicU32);
-
-impl Habit {
-    /// The share when all go on.
-    const ALL: u32 = 1 << 16;
-    /// The part of the share that one reader is.
-    const PART: u32 = 16;
-
-    /// A reader came to a record.
-    fn begin(&self) {
-        let share = self.0.load(Ordering::Relaxed);
-        self.0.store(share - share / Self::PART, Ordering::Relaxed);
-    }
-
-    /// A reader that came went on from there.
-    fn go_on(&self) {
-        let share = self.0.load(Ordering::Relaxed) + Self::ALL / Self::PART;
-        self.0.store(share.min(Self::ALL), Ordering::Relaxed);
-    }
-
-    /// Whether more than half go on.
-    fn is_to_go_on(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > Self::ALL / 2
-    }
 }
 
 impl ValueReadAhead {

@@ -25,12 +25,13 @@ use kingtide_format::vlog::{
 };
 use kingtide_format::{CodecId, ValueFileMeta};
 
+use crate::habit::Habit;
 use crate::handles::Handles;
 use crate::long_value::{append_stored, is_stored_raw, read_long};
 use crate::names::{damaged, vlog_name, vlog_path};
 use crate::output::Output;
 use crate::sections::{read_range, read_range_into, tail_error};
-use crate::value_ahead::{Habit, fill};
+use crate::value_ahead::fill;
 use crate::value_chunks::{checksum_of, is_chunked, place_of, read_chunks, read_whole};
 use crate::value_dictionary::{KeptDictionary, ValuePacker};
 use crate::value_pieces::{in_cached_piece, piece_of};

@@ -1,9 +1,10 @@
 //! What walks leave behind in the cache.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use kingtide_base::{Cursor, FileId, KeyOrder};
 use kingtide_collections::BlockCache;
+use kingtide_env::{Env, FaultyEnv, Operation};
 use kingtide_format::{CodecId, TableMeta};
 
 use super::model::{Entry, Random, World};
@@ -17,6 +18,7 @@ const ENTRIES: usize = 4000;
 
 /// A level of four tables with more than twice the bytes of the cache, and what is in it.
 struct Level {
+    env: FaultyEnv,
     entries: Vec<Entry>,
     tables: Arc<TableCache>,
     metas: Vec<Arc<TableMeta>>,
@@ -43,9 +45,14 @@ impl Level {
         let metas: Vec<_> = tables
             .map(|(entries, id)| Arc::new(world.build(FileId(id), &settings, entries)))
             .collect();
+        let env = FaultyEnv::new(Arc::new(world.env));
+        let directory = env
+            .open_directory(Path::new("/klog"), false)
+            .expect("it is there");
         Self {
+            env,
             entries,
-            tables: Arc::new(TableCache::new(world.directory, 16)),
+            tables: Arc::new(TableCache::new(directory, 16)),
             metas,
             cache: Arc::new(BlockCache::new(CACHE_BYTES)),
         }
@@ -80,6 +87,21 @@ impl Level {
         assert!(seen == self.entries);
     }
 
+    /// How many reads a new cursor asks the file for when it goes from entry `start` over `count` entries.
+    fn reads_of_range(&self, start: usize, count: usize) -> u64 {
+        let reads = || self.env.counts().get(&Operation::Read).copied();
+        let before = reads();
+        let mut cursor = self.cursor(CursorUse::Read);
+        cursor.seek(&self.entries[start].key).expect("intact");
+        for (number, entry) in self.entries[start..start + count].iter().enumerate() {
+            if number > 0 {
+                cursor.next().expect("intact");
+            }
+            assert_eq!(Entry::at(&mut cursor).expect("intact"), *entry);
+        }
+        reads().unwrap_or(0) - before.unwrap_or(0)
+    }
+
     fn cached_bytes(&self) -> usize {
         self.cache.usage().bytes
     }
@@ -100,6 +122,32 @@ fn each_walk_brings_a_128th_of_the_cache() {
             assert!(cached > least && cached < most * 6 / 5 + walk * BLOCK_BYTES_MAX);
         }
     }
+}
+
+/// Goal: cursors read several blocks at once from the first one on, also those that are made for one range each, where those
+/// before them walked on; where those jumped, they read single blocks. Method: without a cache, the reads of ranges over some
+/// blocks of one table and of single entries are counted.
+#[test]
+fn what_cursors_did_tells_how_many_blocks_are_read_at_first() {
+    let level = Level {
+        cache: Arc::new(BlockCache::new(0)),
+        ..Level::new()
+    };
+    let reads_of_range = |turn: usize| level.reads_of_range(turn * 241 % 900, 17);
+    level.reads_of_range(0, 1);
+    assert_eq!(
+        reads_of_range(0),
+        3,
+        "two blocks, and a piece for the others"
+    );
+    for turn in 0..20 {
+        reads_of_range(turn);
+    }
+    assert_eq!(reads_of_range(20), 1);
+    for turn in 0..30 {
+        assert_eq!(level.reads_of_range(turn * 241 % 900, 1), 1);
+    }
+    assert_eq!(reads_of_range(20), 3, "most readers of late did not go on");
 }
 
 /// Goal: a cursor that jumps fills the cache as point reads do, however many blocks it has brought.
