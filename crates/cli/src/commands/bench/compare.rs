@@ -1,8 +1,6 @@
 //! `bench compare`: two result files side by side, as a table and as a page. What counts as a difference is said in
 //! [`kingtide_bench::compare`].
 
-use std::fs;
-
 use kingtide_bench::{
     Comparison, Difference, Metric, Pair, Row, Verdict, compare, html, operation_labels,
     why_nothing_pairs,
@@ -12,7 +10,7 @@ use serde_json::{Value, json};
 use super::{
     failed,
     fitted::{fitted, terminal_columns},
-    result_file::refuse_shared_files,
+    result_file::{Older, ResultFile, refuse_shared_files},
     table::{NOT_MEASURED, duration, rate},
 };
 use crate::{
@@ -56,10 +54,11 @@ pub(super) fn run(args: &CompareArgs, output: &mut Output) -> Result<()> {
              `kingtide bench show OLD NEW` shows others side by side",
         ));
     }
-    if let Some(path) = &args.html {
+    if let Some(mut page) = ResultFile::create(args.html.as_deref())? {
         let (old, new) = (args.old.display(), args.new.display());
-        let page = html::comparison(&comparison, &old.to_string(), &new.to_string());
-        fs::write(path, page).map_err(Failure::io(format!("write {}", path.display())))?;
+        let text = html::comparison(&comparison, &old.to_string(), &new.to_string());
+        page.write(text.as_bytes()).map_err(failed)?;
+        page.install(Older::Replaced).map_err(failed)?;
     }
     let named = Named::of(&comparison);
     if output.json {
