@@ -22,7 +22,7 @@ const WINDOW_BYTES_MIN: u64 = 16 << 10;
 ///
 /// [`Habit`]: crate::habit::Habit
 const MISSES_BEFORE: u32 = 2;
-/// What is read at once where readers have that habit, in blocks.
+/// What is read at once at first where readers have that habit, in blocks, where that is no more than a window may be.
 const FIRST_BLOCKS: usize = 4;
 
 /// A walk brings at most one part in so many of the cache's size into it. When the same walk comes again and again, each
@@ -138,7 +138,8 @@ impl ReadAhead {
             (self.window_bytes * 2).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX)
         } else if table.habit.is_to_go_on() {
             let last = (index + FIRST_BLOCKS).min(table.fences.blocks()) - 1;
-            table.fences.extent(last).end - table.fences.extent(index).start
+            let bytes = table.fences.extent(last).end - table.fences.extent(index).start;
+            bytes.min(WINDOW_BYTES_MAX)
         } else {
             0
         };
