@@ -8,7 +8,7 @@ use kingtide_base::{
     built_in_comparator,
 };
 use kingtide_collections::BlockCache;
-use kingtide_env::{Directory, Env, MemoryEnv, OpenMode};
+use kingtide_env::{Directory, Env, FaultyEnv, MemoryEnv, OpenMode, Operation};
 use kingtide_format::{CodecId, TableMeta};
 
 use crate::{
@@ -309,6 +309,14 @@ pub fn find<'a>(
     entries
         .iter()
         .find(|entry| order.compare(&entry.key, key).is_eq() && entry.sequence <= snapshot)
+}
+
+/// How often files of this world were read so far.
+pub fn reads_so_far(env: &FaultyEnv) -> u64 {
+    env.counts()
+        .get(&Operation::Read)
+        .copied()
+        .unwrap_or_default()
 }
 
 /// A directory in a world in memory.

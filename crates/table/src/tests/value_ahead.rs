@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kingtide_base::{FileId, ValuePointer};
-use kingtide_env::{Directory, Env, FaultyEnv, MemoryEnv, OpenMode, Operation};
+use kingtide_env::{Directory, Env, FaultyEnv, MemoryEnv, OpenMode};
 use kingtide_format::CodecId;
 
-use super::model::{CODECS, Random, new_value_file};
+use super::model::{CODECS, Random, new_value_file, reads_so_far};
 use crate::{ValueFiles, ValueReadAhead, vlog_name};
 
 const VALUE_BYTES: usize = 4096;
@@ -23,11 +23,6 @@ fn world() -> World {
         .open_directory(Path::new("/vlog"), true)
         .expect("it can be made");
     World { env, directory }
-}
-
-fn count_reads(world: &World) -> u64 {
-    let counts = world.env.counts();
-    counts.get(&Operation::Read).copied().unwrap_or_default()
 }
 
 fn key(number: usize) -> Vec<u8> {
@@ -144,7 +139,7 @@ fn build(world: &World, file: FileId, numbers: impl Iterator<Item = usize>) -> V
 
 /// Reads the values of `order` in that order; how many reads that took.
 fn reads(world: &World, files: &ValueFiles, order: &[(usize, ValuePointer)]) -> u64 {
-    let before = count_reads(world);
+    let before = reads_so_far(&world.env);
     let mut ahead = ValueReadAhead::default();
     let mut found = Vec::new();
     for (number, pointer) in order {
@@ -153,7 +148,7 @@ fn reads(world: &World, files: &ValueFiles, order: &[(usize, ValuePointer)]) -> 
             .expect("it is whole");
         assert_eq!(found, value(*number), "value {number}");
     }
-    count_reads(world) - before
+    reads_so_far(&world.env) - before
 }
 
 /// Goal: a scan of adjacent values takes a read for dozens of them, in either direction; jumps take one each. Method: the

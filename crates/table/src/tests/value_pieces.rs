@@ -10,7 +10,7 @@ use kingtide_env::{Directory, Env, Fault, FaultyEnv, MemoryEnv, Operation, ReadR
 use kingtide_format::CodecId;
 use kingtide_format::block::DataBlock;
 
-use super::model::{Random, new_value_file};
+use super::model::{Random, new_value_file, reads_so_far};
 use crate::{ValueFiles, ValueLogBuilder, vlog_name};
 
 const CACHE_BYTES: usize = 4 << 20;
@@ -46,8 +46,7 @@ impl World {
     }
 
     fn reads(&self) -> u64 {
-        let counts = self.env.counts();
-        counts.get(&Operation::Read).copied().unwrap_or_default()
+        reads_so_far(&self.env)
     }
 }
 

@@ -1,13 +1,13 @@
-//! What walks leave behind in the cache.
+//! What walks read at once, and what they leave behind in the cache.
 
 use std::{path::Path, sync::Arc};
 
 use kingtide_base::{Cursor, FileId, KeyOrder};
 use kingtide_collections::BlockCache;
-use kingtide_env::{Env, FaultyEnv, Operation};
+use kingtide_env::{Env, FaultyEnv};
 use kingtide_format::{CodecId, TableMeta};
 
-use super::model::{Entry, Random, World};
+use super::model::{Entry, Random, World, reads_so_far};
 use crate::{CursorUse, LevelCursor, TableCache, TableSettings};
 
 /// One shard, so that a full cache is full everywhere.
@@ -89,8 +89,7 @@ impl Level {
 
     /// How many reads a new cursor asks the file for when it goes from entry `start` over `count` entries.
     fn reads_of_range(&self, start: usize, count: usize) -> u64 {
-        let reads = || self.env.counts().get(&Operation::Read).copied();
-        let before = reads();
+        let before = reads_so_far(&self.env);
         let mut cursor = self.cursor(CursorUse::Read);
         cursor.seek(&self.entries[start].key).expect("intact");
         for (number, entry) in self.entries[start..start + count].iter().enumerate() {
@@ -99,7 +98,7 @@ impl Level {
             }
             assert_eq!(Entry::at(&mut cursor).expect("intact"), *entry);
         }
-        reads().unwrap_or(0) - before.unwrap_or(0)
+        reads_so_far(&self.env) - before
     }
 
     fn cached_bytes(&self) -> usize {
