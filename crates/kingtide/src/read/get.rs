@@ -204,8 +204,9 @@ fn find_among<'a>(
             return Ok(live.then_some(found));
         }
     }
-    let ahead = ahead.into_iter().flatten();
-    for (meta, table) in ahead.chain(tables.map(|meta| (meta, None))) {
+    // Both by reference: they are long, and a point read is short.
+    let ahead = ahead.iter().flatten().copied();
+    for (meta, table) in ahead.chain(tables.by_ref().map(|meta| (meta, None))) {
         if meta.sequence_max < cover {
             // Whatever it holds of the key is hidden.
             continue;
