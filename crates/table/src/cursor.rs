@@ -15,6 +15,7 @@ use kingtide_format::block::{DataBlock, decode_pointer};
 
 use crate::read_ahead::ReadAhead;
 use crate::table::Table;
+use crate::value::prefetch_value;
 use kingtide_collections::BlockCache;
 
 /// The least and the most entries that are lent at once.
@@ -235,6 +236,7 @@ impl Cursor for TableCursor {
         };
         let entry = block.lower_bound(&self.table.order, key);
         if entry < block.entries() {
+            prefetch_value(block, entry);
             self.set_entry(entry);
             Ok(())
         } else {

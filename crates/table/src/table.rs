@@ -20,7 +20,7 @@ use crate::fences::Fences;
 use crate::habit::Habit;
 use crate::names::damaged;
 use crate::sections::{Sections, read_range};
-use crate::value::TableEntry;
+use crate::value::{TableEntry, prefetch_value};
 
 /// How blocks come into the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +163,7 @@ impl Table {
                 // The separator is after the last key, and `key` between them.
                 return Ok(None);
             }
+            prefetch_value(&block, entry);
             if !block.has_key(&self.order, entry, key) {
                 return Ok(None);
             }

@@ -3,7 +3,7 @@
 use std::{cell::RefCell, ops::Deref, ops::Range, sync::Arc};
 
 use kingtide_base::{EntryKind, SeqNo, ValuePointer, ValueRef};
-use kingtide_collections::lz4_prefix;
+use kingtide_collections::{lz4_prefix, prefetch_bytes};
 use kingtide_format::block::{BlockFault, DataBlock, decode_pointer};
 
 /// A scratch buffer above this size is given back after use.
@@ -75,6 +75,14 @@ impl Deref for BlockValue {
 impl std::fmt::Debug for BlockValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "BlockValue({} bytes)", self.len())
+    }
+}
+
+/// Asks the processor to fetch the value of entry `index` of `block`, which a reader is about to look at, if it is not compressed.
+#[inline]
+pub(crate) fn prefetch_value(block: &DataBlock, index: usize) {
+    if let Some(column) = block.raw_values() {
+        prefetch_bytes(column.get(block.value_range(index)).unwrap_or_default());
     }
 }
 
