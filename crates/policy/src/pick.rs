@@ -56,8 +56,8 @@ const GATHER_ANY_MIN: usize = 256;
 /// A group drains by itself when it holds so many times its share. The fullest groups of a full level drain anyway, and
 /// then they are spread from empty to about this much; so this is for loads that come to few places.
 const GROUP_FULL: f64 = 2.0;
-/// A smaller part of level 1 stays there although nobody writes: whoever flushes a few entries now and then does not pay
-/// for what lies below each time.
+/// A smaller part of level 1 stays there although nobody writes, unless so much was flushed since the tree rested last: whoever
+/// flushes a few entries now and then does not pay for what lies below each time.
 const REST_BYTES_MIN: u64 = 64 << 10;
 /// Cuts of a dividing merge leave pieces of at least this share of the target size, on average.
 const PIECE_SHARE: u64 = 4;
@@ -342,7 +342,7 @@ impl<'a> Picker<'a> {
             let all: u64 = inputs.iter().map(|(_, tables)| bytes_of(tables)).sum();
             let own = bytes_of(&part.tables);
             let affordable = own.saturating_mul(self.options.ratio()).max(credit_bytes);
-            own >= REST_BYTES_MIN && all - own <= affordable
+            own.max(credit_bytes) >= REST_BYTES_MIN && all - own <= affordable
         };
         let merged = || {
             parts

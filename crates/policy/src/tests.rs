@@ -183,8 +183,11 @@ fn a_tree_at_rest_empties_level_one_if_what_was_flushed_pays_for_it() {
     let small = "L1: 3[a-z 6M] / L2: 1[a-k 35M] 2[m-z 35M]";
     check(small, (70 << 20) - 1, "none");
     check(small, 70 << 20, "merge 1:3 2:1,2 -> 2 bottom");
-    // Hardly anything stays, whatever was flushed.
-    check("L1: 3[a-z 63K] / L2: 1[a-z 63K]", u64::MAX, "none");
+    // Hardly anything goes too, if so much was flushed that it would be worth it.
+    let hardly_anything = "L1: 3[a-z 1K] / L2: 1[a-z 63K]";
+    check(hardly_anything, (64 << 10) - 1, "none");
+    check(hardly_anything, 64 << 10, "merge 1:3 2:1 -> 2 bottom");
+    check("L1: 3[a-z 1K] / L2: 1[a-z 65K]", 64 << 10, "none");
     // Nor does a credit make a merge dear that is cheap.
     check(
         "L1: 3[a-z 7M] / L2: 1[a-k 35M] 2[m-z 35M]",
