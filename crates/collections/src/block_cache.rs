@@ -15,7 +15,8 @@
 //! in their long form, but not in their short one, comes to hold them all.
 //!
 //! Besides blocks the cache keeps *pieces* of other files, as bytes. Blocks come before them: pieces are loose, and exchanged for
-//! each other alone ([`BlockCache::admits_piece`]), so they take the room that blocks leave.
+//! each other alone, so they take the room that blocks leave. Who asks for one is told whether to bring it
+//! ([`BlockCache::piece`]): under one lock, as most that are not here stay outside.
 //!
 //! A value that is larger than a shard's share is not cached. Values are dropped outside the locks. A cache that never has to give
 //! way has [memory](BlockMemory) of its own for what it keeps.
@@ -90,6 +91,17 @@ pub enum Admission {
     Taken,
     /// It may come in in the form that takes more memory than it has to.
     TakenLoose,
+}
+
+/// What becomes of who asks for a piece.
+#[derive(Debug)]
+pub enum PieceAnswer {
+    /// It is in the cache.
+    Here(Arc<BlockBytes>),
+    /// It is not, and may [come in](BlockCache::insert_piece).
+    Admitted,
+    /// It is not, and stays outside.
+    Refused,
 }
 
 /// See the module's documentation.
@@ -300,21 +312,17 @@ impl<V> BlockCache<V> {
         value
     }
 
-    /// The piece that `key` names, if it is here.
+    /// The piece that `key` names; or else whether one that takes `charge` bytes of memory may come in. It may when there is room for
+    /// it, one in `period` of those that ask; and now and then in the place of another piece.
     #[must_use]
-    pub fn piece(&self, key: &BlockKey) -> Option<Arc<BlockBytes>> {
-        self.shard(key)?.lock().piece(key)
+    pub fn piece(&self, key: &BlockKey, charge: usize, period: u64) -> PieceAnswer {
+        match self.shard(key) {
+            Some(shard) => shard.lock().piece(key, charge, period),
+            None => PieceAnswer::Refused,
+        }
     }
 
-    /// Whether a piece of `key` that takes `charge` bytes of memory may come in: when there is room for it; and else now and then,
-    /// in the place of another piece. Counts as its coming.
-    #[must_use]
-    pub fn admits_piece(&self, key: &BlockKey, charge: usize) -> bool {
-        self.shard(key)
-            .is_some_and(|shard| shard.lock().admits_piece(charge))
-    }
-
-    /// Puts `piece`, which was [admitted](BlockCache::admits_piece), into the cache, unless one is there for `key` already or no
+    /// Puts `piece`, which was [admitted](BlockCache::piece), into the cache, unless one is there for `key` already or no
     /// room can be made without giving up a block.
     pub fn insert_piece(&self, key: BlockKey, piece: &Arc<BlockBytes>) {
         let Some(shard) = self.shard(&key) else {

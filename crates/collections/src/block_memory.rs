@@ -5,15 +5,26 @@
 //! blocks lie beside each other in a few huge pages.
 //!
 //! [`BlockMemory`] lends pieces; a piece that is dropped goes back, from whatever thread. Regions come when they are needed and
-//! go when nothing of them is lent, except one that is kept for what comes next. When there is no room, [`bytes_in`] takes
+//! go when nothing of them is lent, except one that is kept for what comes next. The first touch of a huge page takes long:
+//! whoever is lent a piece near the end of those in use brings the next one in, outside of the lock. When there is no room, [`bytes_in`] takes
 //! memory of the allocator: more memory than the regions is a matter of who counts the pieces. What regions take up beyond the
 //! pieces that are lent counts in the budget, as memory of the cache.
 
-use std::{fmt, mem::ManuallyDrop, ops::Deref, ptr::NonNull, slice, sync::Arc};
+use std::{
+    fmt,
+    mem::ManuallyDrop,
+    ops::{Deref, Range},
+    ptr::NonNull,
+    slice,
+    sync::Arc,
+};
 
 use kingtide_env::sync::Mutex;
 
-use crate::budget::{Account, Charge, MemoryBudget};
+use crate::{
+    budget::{Account, Charge, MemoryBudget},
+    pages::Pages,
+};
 use region::{Region, piece_bytes};
 
 mod region;
@@ -79,10 +90,30 @@ impl BlockMemory {
     /// A piece of `len` bytes with whatever was left in it, or `None` when there is no room for it.
     #[must_use]
     pub fn lend(self: &Arc<Self>, len: usize) -> Option<BlockBytes> {
+        // Given up after the lock, if somebody else was faster.
+        let mut spare = None;
         let mut state = self.state.lock();
-        let (number, cell, base) = state.lend(len, self.region_bytes, self.regions_max)?;
+        let mut lent = state.lend(len);
+        let is_short = piece_bytes(len) <= self.region_bytes / 2;
+        if lent.is_none() && is_short && state.vacancy(self.regions_max).is_some() {
+            drop(state);
+            // New pages take long: they come outside of the lock.
+            spare = Some(Region::new(self.region_bytes));
+            state = self.state.lock();
+            lent = state.lend(len);
+            if lent.is_none() {
+                state.add(&mut spare, self.regions_max);
+                lent = state.lend(len);
+            }
+        }
+        let (number, cell, base) = lent?;
+        let ahead = state.take_ahead(number);
         state.count_slack();
         drop(state);
+        drop(spare);
+        if let Some((pages, bytes)) = ahead {
+            pages.populate(bytes);
+        }
         Some(BlockBytes {
             base,
             len,
@@ -105,32 +136,36 @@ impl BlockMemory {
 }
 
 impl State {
-    fn lend(
-        &mut self,
-        len: usize,
-        region_bytes: usize,
-        regions_max: usize,
-    ) -> Option<(u32, u32, NonNull<u8>)> {
-        for (number, region) in (0..).zip(&mut self.regions) {
-            if let Some((cell, base)) = region.as_mut().and_then(|region| region.lend(len)) {
-                return Some((number, cell, base));
-            }
-        }
-        if piece_bytes(len) > region_bytes / 2 {
-            return None;
-        }
+    /// A piece of `len` bytes of any region: the region's number, and as [`Region::lend`].
+    fn lend(&mut self, len: usize) -> Option<(u32, u32, NonNull<u8>)> {
+        (0..).zip(&mut self.regions).find_map(|(number, region)| {
+            let (cell, base) = region.as_mut()?.lend(len)?;
+            Some((number, cell, base))
+        })
+    }
+
+    /// The number that the next region would get, if there may be so many.
+    fn vacancy(&self, regions_max: usize) -> Option<usize> {
         let vacant = self.regions.iter().position(Option::is_none);
-        let number = vacant.unwrap_or(self.regions.len());
-        if number >= regions_max {
-            return None;
+        Some(vacant.unwrap_or(self.regions.len())).filter(|number| *number < regions_max)
+    }
+
+    /// Takes `region`, if there may be one more.
+    fn add(&mut self, region: &mut Option<Region>, regions_max: usize) {
+        let Some(number) = self.vacancy(regions_max) else {
+            return;
+        };
+        if number == self.regions.len() {
+            self.regions.push(None);
         }
-        let mut region = Region::new(region_bytes);
-        let (cell, base) = region.lend(len)?;
-        match self.regions.get_mut(number) {
-            Some(place) => *place = Some(region),
-            None => self.regions.push(Some(region)),
-        }
-        Some((u32::try_from(number).ok()?, cell, base))
+        self.regions[number] = region.take();
+    }
+
+    fn take_ahead(&mut self, number: u32) -> Option<(Arc<Pages>, Range<usize>)> {
+        self.regions
+            .get_mut(number as usize)?
+            .as_mut()?
+            .take_ahead()
     }
 
     /// Takes a piece back. A region of which nothing is lent any more is answered, if there is another such one.

@@ -42,7 +42,9 @@ mod testing;
 
 pub use arena::{Arena, ArenaEntry, ArenaPool, ArenaWriter, EntryOffset, NewEntry, entry_bytes};
 pub use batched::BatchedCursor;
-pub use block_cache::{Admission, BlockCache, BlockCacheUsage, BlockKey, BlockPlaces, Hit};
+pub use block_cache::{
+    Admission, BlockCache, BlockCacheUsage, BlockKey, BlockPlaces, Hit, PieceAnswer,
+};
 pub use block_memory::{BlockBytes, BlockMemory, bytes_in};
 pub use budget::{Account, Charge, MemoryBudget};
 pub use filter::{Filter, FilterBuilder, FilterFault};

@@ -318,45 +318,31 @@ impl ValueFiles {
         })
     }
 
-    /// Reads the value into `value`, by way of `record`, whatever is in the cache.
+    /// Reads the value into the second of `target`, by way of the first, whatever is in the cache.
     fn read_from_file(
         &self,
         pointer: &ValuePointer,
         key: &[u8],
-        (record, value): (&mut Vec<u8>, &mut Vec<u8>),
+        target: (&mut Vec<u8>, &mut Vec<u8>),
     ) -> StorageResult<()> {
-        let value_file = self.open(pointer.file)?;
-        let name = &value_file.name;
-        let (start, length) = (pointer.offset, u64::from(pointer.record_bytes));
-        let end = start
-            .checked_add(length)
-            .filter(|_| length <= RECORD_BYTES_MAX)
-            .ok_or_else(|| StorageError::malformed(&**name, start, "impossible value pointer"))?;
-        if length >= LONG_VALUE_BYTES as u64 {
-            let file = (&*value_file.file, name.as_str());
-            if is_chunked(file, pointer)? {
-                let mut judge = |header: &RecordHeader| belongs(header, pointer, key);
-                return read_whole(file, pointer, &mut judge, value);
-            }
-            let header = read_long(file, pointer, (record, value))?;
-            return belongs(&header, pointer, key);
+        if pointer.record_bytes as usize >= LONG_VALUE_BYTES {
+            return self.open(pointer.file)?.read_value(pointer, key, target);
         }
-        read_range_into(&*value_file.file, name, start..end, record)?;
-        value_file.open_value(record, pointer, key, value)
+        self.with(pointer.file, |file| file.read_value(pointer, key, target))?
     }
 
     /// Reads the value into `value`, if its record is in a piece of its file that is in the cache or comes there. Any failure
     /// is false: whoever reads the record alone is told what is wrong.
     fn is_read_cached(&self, pointer: &ValuePointer, key: &[u8], value: &mut Vec<u8>) -> bool {
-        let (Some(cache), Some((place, range))) = (&self.cache, piece_of(pointer)) else {
+        let (Some(cache), Some((piece, range))) = (&self.cache, piece_of(pointer)) else {
             return false;
         };
         let read = |target: &mut [u8]| {
-            let value_file = self.open(pointer.file).ok()?;
-            value_file.file.read_at(target, place.1).ok()
+            let read = |value_file: &ValueFile| value_file.file.read_at(target, piece.start());
+            self.with(pointer.file, read).ok()?.ok()
         };
-        in_cached_piece(cache, place, read).is_some_and(|piece| {
-            let record = piece.get(range);
+        in_cached_piece(cache, &piece, read).is_some_and(|bytes| {
+            let record = bytes.get(range);
             record.is_some_and(|record| self.open_value(record, pointer, key, value).is_ok())
         })
     }
@@ -436,10 +422,9 @@ impl ValueFiles {
         value: &mut Vec<u8>,
     ) -> StorageResult<()> {
         if uses_dictionary(record) {
-            let open = |file: &ValueFile| file.open_value(record, pointer, key, value);
-            return self
-                .files
-                .with(pointer.file, || self.open_new(pointer.file), open)?;
+            return self.with(pointer.file, |file| {
+                file.open_value(record, pointer, key, value)
+            })?;
         }
         let header = open_record(record, place_of(pointer), value)
             .map_err(|fault| damaged(&vlog_path(pointer.file), pointer.offset, fault))?;
@@ -455,12 +440,11 @@ impl ValueFiles {
         pointer: &ValuePointer,
         record: &mut Vec<u8>,
     ) -> StorageResult<()> {
-        let value_file = self.open(pointer.file)?;
-        let (file, name) = (&*value_file.file, value_file.name.as_str());
-        let end = pointer
-            .offset
-            .saturating_add(u64::from(pointer.record_bytes));
-        read_range_into(file, name, pointer.offset..end, record)
+        let start = pointer.offset;
+        let end = start.saturating_add(u64::from(pointer.record_bytes));
+        self.with(pointer.file, |value_file| {
+            read_range_into(&*value_file.file, &value_file.name, start..end, record)
+        })?
     }
 
     /// Fills `piece` with the bytes of `file` from the first to the second of `span`, fewer at its end. Nothing is verified.
@@ -473,8 +457,9 @@ impl ValueFiles {
         span: (u64, u64),
         piece: &mut Vec<u8>,
     ) -> StorageResult<()> {
-        let value_file = self.open(file)?;
-        fill(&*value_file.file, &value_file.name, span, piece)
+        self.with(file, |value_file| {
+            fill(&*value_file.file, &value_file.name, span, piece)
+        })?
     }
 
     /// Whether those that read ahead go on from where they begin.
@@ -541,8 +526,14 @@ impl ValueFiles {
         Ok(())
     }
 
+    /// For work that takes long: no other file stays open for it.
     fn open(&self, file_id: FileId) -> StorageResult<Arc<ValueFile>> {
         self.files.get(file_id, || self.open_new(file_id))
+    }
+
+    /// What `work` makes of the open file. For work that is short: readers beside each other do not count how many they are.
+    fn with<R>(&self, file_id: FileId, work: impl FnOnce(&ValueFile) -> R) -> StorageResult<R> {
+        self.files.with(file_id, || self.open_new(file_id), work)
     }
 
     fn open_new(&self, file_id: FileId) -> StorageResult<ValueFile> {
@@ -565,6 +556,34 @@ impl ValueFiles {
 }
 
 impl ValueFile {
+    /// Reads the value that `pointer` leads to into `value`, by way of `record`.
+    ///
+    /// # Errors
+    /// As [`ValueFiles::read`].
+    fn read_value(
+        &self,
+        pointer: &ValuePointer,
+        key: &[u8],
+        (record, value): (&mut Vec<u8>, &mut Vec<u8>),
+    ) -> StorageResult<()> {
+        let (file, name) = (&*self.file, self.name.as_str());
+        let (start, length) = (pointer.offset, u64::from(pointer.record_bytes));
+        let end = start
+            .checked_add(length)
+            .filter(|_| length <= RECORD_BYTES_MAX)
+            .ok_or_else(|| StorageError::malformed(name, start, "impossible value pointer"))?;
+        if length >= LONG_VALUE_BYTES as u64 {
+            if is_chunked((file, name), pointer)? {
+                let mut judge = |header: &RecordHeader| belongs(header, pointer, key);
+                return read_whole((file, name), pointer, &mut judge, value);
+            }
+            let header = read_long((file, name), pointer, (record, value))?;
+            return belongs(&header, pointer, key);
+        }
+        read_range_into(file, name, start..end, record)?;
+        self.open_value(record, pointer, key, value)
+    }
+
     /// See [`ValueFiles::open_value`].
     fn open_value(
         &self,

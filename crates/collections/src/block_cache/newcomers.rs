@@ -36,7 +36,7 @@ impl Newcomers {
         self.is_turn(TAKEN_PERIOD)
     }
 
-    fn is_turn(&mut self, period: u64) -> bool {
+    pub(super) fn is_turn(&mut self, period: u64) -> bool {
         self.count += 1;
         self.count.is_multiple_of(period)
     }

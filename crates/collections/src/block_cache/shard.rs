@@ -6,6 +6,7 @@ use kingtide_base::FileId;
 
 use super::{
     Admission, BlockCacheUsage, BlockHasher, BlockKey, BlockPlaces, ENTRY_OVERHEAD_BYTES,
+    PieceAnswer,
     newcomers::Newcomers,
     places::{HOT_USES, Home},
 };
@@ -150,7 +151,7 @@ impl<V> Shard<V> {
         value
     }
 
-    pub(super) fn piece(&mut self, key: &BlockKey) -> Option<Arc<BlockBytes>> {
+    pub(super) fn piece(&mut self, key: &BlockKey, charge: usize, period: u64) -> PieceAnswer {
         let found = match self.slots.get_mut(key) {
             Some(Slot {
                 kept: Kept::Piece(piece),
@@ -163,7 +164,11 @@ impl<V> Shard<V> {
             _ => None,
         };
         self.count(found.is_some());
-        found
+        match found {
+            Some(piece) => PieceAnswer::Here(piece),
+            None if self.admits_piece(charge, period) => PieceAnswer::Admitted,
+            None => PieceAnswer::Refused,
+        }
     }
 
     fn count(&mut self, is_hit: bool) {
@@ -205,8 +210,11 @@ impl<V> Shard<V> {
         }
     }
 
-    pub(super) fn admits_piece(&mut self, charge: usize) -> bool {
-        self.has_room(charge) || self.pieces > 0 && self.newcomers.takes_piece()
+    fn admits_piece(&mut self, charge: usize, period: u64) -> bool {
+        match self.has_room(charge) {
+            true => self.newcomers.is_turn(period),
+            false => self.pieces > 0 && self.newcomers.takes_piece(),
+        }
     }
 
     pub(super) fn admits_hot(&mut self, charge: usize, evicted: &mut Vec<Slot<V>>) -> bool {

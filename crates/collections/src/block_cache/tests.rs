@@ -3,7 +3,8 @@ use std::{collections::HashMap, sync::Arc, thread};
 use kingtide_base::FileId;
 
 use super::{
-    Admission, BlockCache, BlockCacheUsage, BlockKey, ENTRY_OVERHEAD_BYTES, SHARD_BYTES_MIN,
+    Admission, BlockCache, BlockCacheUsage, BlockKey, ENTRY_OVERHEAD_BYTES, PieceAnswer,
+    SHARD_BYTES_MIN,
 };
 use crate::{
     block_memory::BlockBytes,
@@ -62,14 +63,22 @@ fn never_exceeds_its_limit_and_never_mixes_blocks() {
     }
 }
 
-/// Puts the piece `key` of `len` bytes, all of them its offset, into the cache, if it is admitted.
-fn bring_piece<V>(cache: &BlockCache<V>, key: BlockKey, len: usize) -> bool {
-    let is_admitted = cache.admits_piece(&key, len);
-    if is_admitted {
+/// Asks for the piece `key` of `len` bytes, all of them its offset, and puts it into the cache if it is admitted.
+fn ask_for_piece<V>(cache: &BlockCache<V>, key: BlockKey, len: usize) -> PieceAnswer {
+    let answer = cache.piece(&key, len, 1);
+    if matches!(answer, PieceAnswer::Admitted) {
         let piece: BlockBytes = vec![key.1 as u8; len].into();
         cache.insert_piece(key, &Arc::new(piece));
     }
-    is_admitted
+    answer
+}
+
+/// The piece `key`, if it is in the cache; none comes in.
+fn piece<V>(cache: &BlockCache<V>, key: &BlockKey) -> Option<Arc<BlockBytes>> {
+    match cache.piece(key, usize::MAX, 1) {
+        PieceAnswer::Here(piece) => Some(piece),
+        PieceAnswer::Admitted | PieceAnswer::Refused => None,
+    }
 }
 
 /// Goal: pieces take the room that blocks leave, and give it back: blocks come in as if there were none, and no block leaves for a
@@ -82,10 +91,10 @@ fn pieces_take_the_room_that_blocks_leave() {
     let mut random = Random::new(3);
     let pieces = |cache: &BlockCache<u64>| {
         let keys = (0..1000).map(|offset| (FileId(2), offset));
-        keys.filter(|key| cache.piece(key).is_some()).count()
+        keys.filter(|key| piece(cache, key).is_some()).count()
     };
     for offset in 0..1000 {
-        bring_piece(&cache, (FileId(2), offset), 1000 + random.below(2000));
+        ask_for_piece(&cache, (FileId(2), offset), 1000 + random.below(2000));
     }
     let at_first = pieces(&cache);
     assert!(at_first > room, "{at_first}");
@@ -95,8 +104,8 @@ fn pieces_take_the_room_that_blocks_leave() {
         cache.insert(key, Arc::new(offset), BLOCK_BYTES);
         for _ in 0..3 {
             let key = (FileId(2), random.below(1000) as u64);
-            bring_piece(&cache, key, 1000 + random.below(2000));
-            if let Some(piece) = cache.piece(&key) {
+            ask_for_piece(&cache, key, 1000 + random.below(2000));
+            if let Some(piece) = piece(&cache, &key) {
                 assert!(piece.iter().all(|byte| *byte == key.1 as u8));
             }
             assert!(cache.get(&key).is_none(), "it is no block");
@@ -104,22 +113,24 @@ fn pieces_take_the_room_that_blocks_leave() {
         for before in 0..=offset {
             let key = (FileId(1), before);
             assert_eq!(cache.get(&key).as_deref(), Some(&before), "at {offset}");
-            assert!(cache.piece(&key).is_none(), "it is no piece");
+            assert!(piece(&cache, &key).is_none(), "it is no piece");
         }
         assert!(cache.usage().bytes <= SHARD_BYTES_MIN);
     }
-    let refused = (0..500).all(|offset| !bring_piece(&cache, (FileId(3), offset), 3000));
+    let mut asked = (0..500).map(|offset| ask_for_piece(&cache, (FileId(3), offset), 3000));
+    let refused = asked.all(|answer| matches!(answer, PieceAnswer::Refused));
     assert!(refused, "without pieces there is nothing to exchange");
     assert!(pieces(&cache) <= 2, "what is left is too small for a block");
     cache.insert_piece((FileId(3), 0), &Arc::new(vec![0; 3000].into()));
-    assert!(cache.piece(&(FileId(3), 0)).is_none());
+    assert!(piece(&cache, &(FileId(3), 0)).is_none());
     cache.insert_piece((FileId(1), 0), &Arc::new(vec![0; 10].into()));
     assert!(cache.get(&(FileId(1), 0)).is_some(), "the first one stays");
     cache.remove_file(FileId(1));
     cache.remove_file(FileId(2));
     assert_eq!(cache.usage().bytes, 0);
-    assert!(bring_piece(&cache, (FileId(1), 0), 3000));
-    assert!(cache.piece(&(FileId(1), 0)).is_some());
+    let answer = ask_for_piece(&cache, (FileId(1), 0), 3000);
+    assert!(matches!(answer, PieceAnswer::Admitted));
+    assert!(piece(&cache, &(FileId(1), 0)).is_some());
 }
 
 /// Goal: a load larger than the cache exchanges few blocks, and one that has become small enough for it, or asks for some blocks
@@ -165,20 +176,34 @@ fn pieces_that_are_used_stay_and_come_in() {
     let cache: BlockCache<u64> = BlockCache::new(SHARD_BYTES_MIN);
     let used = |i: u64| (FileId(1), i);
     for i in 0..10 {
-        assert!(bring_piece(&cache, used(i), PIECE_BYTES));
+        let answer = ask_for_piece(&cache, used(i), PIECE_BYTES);
+        assert!(matches!(answer, PieceAnswer::Admitted));
     }
     for passing in 0..20_000 {
         for i in 0..20 {
-            let is_here = cache.piece(&used(i)).is_some();
+            let answer = ask_for_piece(&cache, used(i), PIECE_BYTES);
+            let is_here = matches!(answer, PieceAnswer::Here(_));
             assert!(is_here || i >= 10, "{i}, after {passing}");
-            if !is_here {
-                bring_piece(&cache, used(i), PIECE_BYTES);
-            }
         }
-        bring_piece(&cache, (FileId(2), passing), PIECE_BYTES);
+        ask_for_piece(&cache, (FileId(2), passing), PIECE_BYTES);
         assert!(cache.usage().bytes <= SHARD_BYTES_MIN);
     }
-    assert!((10..20).all(|i| cache.piece(&used(i)).is_some()));
+    assert!((10..20).all(|i| piece(&cache, &used(i)).is_some()));
+}
+
+/// Goal: of pieces that are to come in now and then, so many come in, although there is room; and those that are in are found.
+#[test]
+fn one_piece_in_a_period_comes_in() {
+    let cache: BlockCache<u64> = BlockCache::new(SHARD_BYTES_MIN);
+    let admitted = (0..100).filter(|offset| {
+        let answer = cache.piece(&(FileId(1), *offset), 100, 10);
+        matches!(answer, PieceAnswer::Admitted)
+    });
+    assert_eq!(admitted.count(), 10);
+    let key = (FileId(2), 5);
+    ask_for_piece(&cache, key, 100);
+    let here = (0..100).filter(|_| matches!(cache.piece(&key, 100, 10), PieceAnswer::Here(_)));
+    assert_eq!(here.count(), 100);
 }
 
 /// Goal: values leave memory when they leave the cache. Method: count the references.

@@ -9,7 +9,7 @@
 //!
 //! What the region takes up of the system's memory begins at its front, as pieces are cut off the front of free ones.
 
-use std::ptr::NonNull;
+use std::{ops::Range, ptr::NonNull, sync::Arc};
 
 use crate::pages::{PageSize, Pages};
 
@@ -22,6 +22,8 @@ const LISTS_BITS: u32 = LISTS_PER_DOUBLING.ilog2();
 const WORDS: usize = (30 - CELL_BYTES.ilog2() - LISTS_BITS + 2) as usize;
 /// A shorter rest is not worth a piece: it stays with the one that is lent.
 const REST_CELLS_MIN: u32 = 4;
+/// Pages are brought in when so few bytes are left before them.
+const AHEAD_BYTES: usize = 512 << 10;
 /// No piece.
 const NONE: u32 = u32::MAX;
 
@@ -59,7 +61,9 @@ impl Header {
 
 /// See the module. Not shared by itself.
 pub(super) struct Region {
-    pages: Pages,
+    pages: Arc<Pages>,
+    /// Bytes from the first on that somebody has brought in, or is about to.
+    brought_bytes: usize,
     /// Where the region ends, in cells.
     cells: u32,
     /// What is lent, in cells, headers included.
@@ -92,7 +96,8 @@ impl Region {
         debug_assert!(bytes.is_multiple_of(CELL_BYTES) && bytes <= 1 << 30);
         let cells = (bytes / CELL_BYTES) as u32;
         let mut region = Self {
-            pages: Pages::zeroed(bytes, PageSize::Huge),
+            pages: Arc::new(Pages::zeroed(bytes, PageSize::Huge)),
+            brought_bytes: 0,
             cells,
             lent: 0,
             touched: 0,
@@ -111,7 +116,25 @@ impl Region {
 
     /// Bytes that the region takes up.
     pub(super) fn touched_bytes(&self) -> usize {
-        self.pages.touched_bytes(self.touched as usize * CELL_BYTES)
+        let touched_bytes = self.touched as usize * CELL_BYTES;
+        let counted = self.pages.touched_bytes(touched_bytes);
+        counted.max(self.brought_bytes)
+    }
+
+    /// Pages behind those that are in use, if they are to be brought in now, by whoever asks; outside of locks, as that takes long.
+    /// None where pages are small: each is soon there.
+    pub(super) fn take_ahead(&mut self) -> Option<(Arc<Pages>, Range<usize>)> {
+        let wanted_bytes = self.touched as usize * CELL_BYTES + AHEAD_BYTES;
+        let wanted_bytes = self
+            .pages
+            .touched_bytes(wanted_bytes)
+            .min(self.pages.bytes());
+        if !self.pages.is_huge() || wanted_bytes <= self.brought_bytes {
+            return None;
+        }
+        let ahead = self.brought_bytes..wanted_bytes;
+        self.brought_bytes = wanted_bytes;
+        Some((Arc::clone(&self.pages), ahead))
     }
 
     /// A piece of `len` bytes: its cell, by which it is given back, and its first byte. `None` when no piece is long enough.

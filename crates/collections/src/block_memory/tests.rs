@@ -102,6 +102,29 @@ fn every_length_is_lent_exactly() {
     }
 }
 
+/// Goal: whoever is lent a piece is told in time which pages to bring in: all that is lent lies in what was told before, but for the
+/// very first piece; and everything is told once. What was told counts. Method: a region that is filled in order; a small one and one
+/// without huge pages tell nothing.
+#[test]
+fn pages_are_brought_in_ahead() {
+    let region_bytes = 8 << 20;
+    let mut region = Region::new(region_bytes);
+    let mut told_bytes = 0;
+    while let Some((cell, _)) = region.lend(5000) {
+        let end = cell as usize * 16 + piece_bytes(5000);
+        assert!(told_bytes == 0 || end <= told_bytes);
+        if let Some((_, bytes)) = region.take_ahead() {
+            assert_eq!(bytes.start, told_bytes);
+            told_bytes = bytes.end;
+        }
+        assert!(region.touched_bytes() >= told_bytes.max(end));
+    }
+    // Nothing, where the system knows no huge pages.
+    assert!([0, region_bytes].contains(&told_bytes));
+    let mut small = Region::new(1 << 20);
+    assert!(small.lend(5000).is_some() && small.take_ahead().is_none());
+}
+
 fn memory(bytes: usize) -> (Arc<BlockMemory>, Arc<MemoryBudget>) {
     let budget = MemoryBudget::new(1 << 30);
     let memory = BlockMemory::new(bytes, &budget).expect("it is enough");

@@ -122,6 +122,29 @@ fn short_records_are_read_with_their_neighbours() {
     assert!(world.cache.usage().bytes > 0);
 }
 
+/// Goal: longer records come in too, by and by, each alone; the longest never do. Method: the same few are read again and again,
+/// until a round takes no reads of the file but those of the longest.
+#[test]
+fn longer_records_come_in_by_and_by() {
+    let world = World::new();
+    let pointers = build(&world, FileId(7), 200);
+    let files = world.files();
+    let reads_of = |number: usize| {
+        let before = world.reads();
+        let found = files.read(&pointers[number], &key(number));
+        assert_eq!(found.expect("it is whole"), value(number));
+        world.reads() - before
+    };
+    let long = |residue| (0..200).filter(move |number| number % 16 == residue);
+    let round = |residue| long(residue).map(reads_of).sum::<u64>();
+    assert!(round(1) > 1, "they do not come in at once");
+    assert!((0..1000).any(|_| round(1) == 0), "all have come");
+    assert_eq!(round(1), 0, "they stay");
+    for _ in 0..100 {
+        assert!(round(0) >= long(0).count() as u64, "those of 20,000 bytes");
+    }
+}
+
 /// Goal: with a cache that is full, or off, values are the same.
 #[test]
 fn values_are_the_same_without_room_for_pieces() {
