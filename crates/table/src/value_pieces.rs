@@ -1,4 +1,4 @@
-//! Pieces of value files in the cache: short records that are read alone, one here and one there.
+//! Pieces of value files in the cache, for records that are read one here and one there.
 //!
 //! The system has the bytes of a file in memory, as a rule; but to ask it for a record of a hundred bytes takes longer than all
 //! else that a read of its value does. So a file is divided into pieces of equal length, and a record that is short beside that is
@@ -22,7 +22,7 @@ const SHORT_BYTES_MAX: u64 = PIECE_BYTES / 4;
 const RECORD_BYTES_MAX: u64 = 2 * PIECE_BYTES;
 /// In the key of a record that is a piece of its own, so that it is not taken for a piece that begins there.
 const ALONE: u64 = 1 << 63;
-/// See [`Piece::period`], of records that are pieces of their own: to bring one in takes half as long again as to read it.
+/// The [`Piece::period`] of records that are pieces of their own: to bring one in takes half as long again as to read it.
 const ALONE_PERIOD: u64 = 16;
 
 /// A part of a value file, as the cache keeps it.
@@ -56,7 +56,7 @@ pub(crate) fn piece_of(pointer: &ValuePointer) -> Option<(Piece, Range<usize>)> 
             ALONE_PERIOD,
         ),
     };
-    (is_inside || record_bytes <= RECORD_BYTES_MAX).then(|| {
+    (record_bytes <= RECORD_BYTES_MAX).then(|| {
         let piece = Piece {
             key: (pointer.file, offset),
             length: length as usize,
