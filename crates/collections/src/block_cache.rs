@@ -312,8 +312,8 @@ impl<V> BlockCache<V> {
         value
     }
 
-    /// The piece that `key` names; or else whether one that takes `charge` bytes of memory may come in. It may when there is room for
-    /// it, one in `period` of those that ask; and now and then in the place of another piece.
+    /// The piece that `key` names; or else whether one that takes `charge` bytes of memory may come in. Where there is room, one
+    /// in `period` of those that are asked for may; else one now and then, in the place of another piece.
     #[must_use]
     pub fn piece(&self, key: &BlockKey, charge: usize, period: u64) -> PieceAnswer {
         match self.shard(key) {

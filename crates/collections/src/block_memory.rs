@@ -6,9 +6,9 @@
 //!
 //! [`BlockMemory`] lends pieces; a piece that is dropped goes back, from whatever thread. Regions come when they are needed and
 //! go when nothing of them is lent, except one that is kept for what comes next. The first touch of a huge page takes long:
-//! whoever is lent a piece near the end of those in use brings the next one in, outside of the lock. When there is no room, [`bytes_in`] takes
-//! memory of the allocator: more memory than the regions is a matter of who counts the pieces. What regions take up beyond the
-//! pieces that are lent counts in the budget, as memory of the cache.
+//! whoever is lent a piece near the end of those in use brings the next one in, outside of the lock. When there is no room,
+//! [`bytes_in`] takes memory of the allocator: more memory than the regions is a matter of who counts the pieces. What regions
+//! take up beyond the pieces that are lent counts in the budget, as memory of the cache.
 
 use std::{
     fmt,

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use kingtide_base::limits::VALUE_BYTES_MAX;
@@ -318,17 +319,26 @@ impl ValueFiles {
         })
     }
 
-    /// Reads the value into the second of `target`, by way of the first, whatever is in the cache.
+    /// Reads the value into `value`, by way of `record`, whatever is in the cache.
     fn read_from_file(
         &self,
         pointer: &ValuePointer,
         key: &[u8],
-        target: (&mut Vec<u8>, &mut Vec<u8>),
+        (record, value): (&mut Vec<u8>, &mut Vec<u8>),
     ) -> StorageResult<()> {
-        if pointer.record_bytes as usize >= LONG_VALUE_BYTES {
-            return self.open(pointer.file)?.read_value(pointer, key, target);
+        if (pointer.record_bytes as usize) < LONG_VALUE_BYTES {
+            self.read_record(pointer, record)?;
+            return self.open_value(record, pointer, key, value);
         }
-        self.with(pointer.file, |file| file.read_value(pointer, key, target))?
+        let value_file = self.open(pointer.file)?;
+        let file = (&*value_file.file, value_file.name.as_str());
+        record_range(pointer, file.1)?;
+        if is_chunked(file, pointer)? {
+            let mut judge = |header: &RecordHeader| belongs(header, pointer, key);
+            return read_whole(file, pointer, &mut judge, value);
+        }
+        let header = read_long(file, pointer, (record, value))?;
+        belongs(&header, pointer, key)
     }
 
     /// Reads the value into `value`, if its record is in a piece of its file that is in the cache or comes there. Any failure
@@ -434,16 +444,16 @@ impl ValueFiles {
     /// Replaces the content of `record` by the record that `pointer` leads to. Nothing is verified.
     ///
     /// # Errors
-    /// When reading fails; what `record` holds then means nothing.
+    /// When reading fails, and `Corruption` for a place where no record can be; what `record` holds then means nothing.
     pub(crate) fn read_record(
         &self,
         pointer: &ValuePointer,
         record: &mut Vec<u8>,
     ) -> StorageResult<()> {
-        let start = pointer.offset;
-        let end = start.saturating_add(u64::from(pointer.record_bytes));
         self.with(pointer.file, |value_file| {
-            read_range_into(&*value_file.file, &value_file.name, start..end, record)
+            let name = &value_file.name;
+            let range = record_range(pointer, name)?;
+            read_range_into(&*value_file.file, name, range, record)
         })?
     }
 
@@ -556,34 +566,6 @@ impl ValueFiles {
 }
 
 impl ValueFile {
-    /// Reads the value that `pointer` leads to into `value`, by way of `record`.
-    ///
-    /// # Errors
-    /// As [`ValueFiles::read`].
-    fn read_value(
-        &self,
-        pointer: &ValuePointer,
-        key: &[u8],
-        (record, value): (&mut Vec<u8>, &mut Vec<u8>),
-    ) -> StorageResult<()> {
-        let (file, name) = (&*self.file, self.name.as_str());
-        let (start, length) = (pointer.offset, u64::from(pointer.record_bytes));
-        let end = start
-            .checked_add(length)
-            .filter(|_| length <= RECORD_BYTES_MAX)
-            .ok_or_else(|| StorageError::malformed(name, start, "impossible value pointer"))?;
-        if length >= LONG_VALUE_BYTES as u64 {
-            if is_chunked((file, name), pointer)? {
-                let mut judge = |header: &RecordHeader| belongs(header, pointer, key);
-                return read_whole((file, name), pointer, &mut judge, value);
-            }
-            let header = read_long((file, name), pointer, (record, value))?;
-            return belongs(&header, pointer, key);
-        }
-        read_range_into(file, name, start..end, record)?;
-        self.open_value(record, pointer, key, value)
-    }
-
     /// See [`ValueFiles::open_value`].
     fn open_value(
         &self,
@@ -630,6 +612,18 @@ impl ValueFile {
         self.dictionary
             .open_record((file, name), (&bytes, place), value)
     }
+}
+
+/// Where in the file `name` the record lies that `pointer` leads to.
+///
+/// # Errors
+/// `Corruption` for a place where none can be.
+fn record_range(pointer: &ValuePointer, name: &str) -> StorageResult<Range<u64>> {
+    let (start, length) = (pointer.offset, u64::from(pointer.record_bytes));
+    let end = start.checked_add(length);
+    end.filter(|_| length <= RECORD_BYTES_MAX)
+        .map(|end| start..end)
+        .ok_or_else(|| StorageError::malformed(name, start, "impossible value pointer"))
 }
 
 /// The value in `record`, which is what lies where `pointer` leads, as it is stored there. `None` where that means nothing by

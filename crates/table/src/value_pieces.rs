@@ -3,7 +3,7 @@
 //! The system has the bytes of a file in memory, as a rule; but to ask it for a record of a hundred bytes takes longer than all
 //! else that a read of its value does. So a file is divided into pieces of equal length, and a record that is short beside that is
 //! read with its neighbours, if the cache takes their piece in. Longer ones, and those that lie in two pieces, are pieces of their
-//! own; up to a length at which it takes longer to decompress a value than to ask for its record.
+//! own; the longest, beside which the call of the system counts for little, are read from the file each time.
 //!
 //! Pieces are copies of bytes that never change: what a file has is never overwritten. A piece of a file that still grows may end
 //! early, and then serves the records that it has. Nothing is verified when a piece is read, but every record whenever it is read.
@@ -46,23 +46,21 @@ pub(crate) fn piece_of(pointer: &ValuePointer) -> Option<(Piece, Range<usize>)> 
     let record_bytes = u64::from(pointer.record_bytes);
     let start = pointer.offset % PIECE_BYTES;
     let end = start + record_bytes;
-    let is_inside = record_bytes <= SHORT_BYTES_MAX && end <= PIECE_BYTES;
-    let (offset, range, length, period) = match is_inside {
-        true => (pointer.offset - start, start..end, PIECE_BYTES, 1),
-        false => (
-            pointer.offset | ALONE,
-            0..record_bytes,
-            record_bytes,
-            ALONE_PERIOD,
-        ),
-    };
+    if record_bytes <= SHORT_BYTES_MAX && end <= PIECE_BYTES {
+        let piece = Piece {
+            key: (pointer.file, pointer.offset - start),
+            length: PIECE_BYTES as usize,
+            period: 1,
+        };
+        return Some((piece, start as usize..end as usize));
+    }
     (record_bytes <= RECORD_BYTES_MAX).then(|| {
         let piece = Piece {
-            key: (pointer.file, offset),
-            length: length as usize,
-            period,
+            key: (pointer.file, pointer.offset | ALONE),
+            length: record_bytes as usize,
+            period: ALONE_PERIOD,
         };
-        (piece, range.start as usize..range.end as usize)
+        (piece, 0..record_bytes as usize)
     })
 }
 

@@ -31,12 +31,12 @@ impl Newcomers {
         self.is_turn(TAKEN_PERIOD) || self.comes_again(key, entries)
     }
 
-    /// Counts a piece; whether it is taken in.
-    pub(super) fn takes_piece(&mut self) -> bool {
-        self.is_turn(TAKEN_PERIOD)
+    /// Counts a piece; whether it is taken in: one in `period` where there is room for it.
+    pub(super) fn takes_piece(&mut self, has_room: bool, period: u64) -> bool {
+        self.is_turn(if has_room { period } else { TAKEN_PERIOD })
     }
 
-    pub(super) fn is_turn(&mut self, period: u64) -> bool {
+    fn is_turn(&mut self, period: u64) -> bool {
         self.count += 1;
         self.count.is_multiple_of(period)
     }

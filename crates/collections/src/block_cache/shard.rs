@@ -211,10 +211,8 @@ impl<V> Shard<V> {
     }
 
     fn admits_piece(&mut self, charge: usize, period: u64) -> bool {
-        match self.has_room(charge) {
-            true => self.newcomers.is_turn(period),
-            false => self.pieces > 0 && self.newcomers.takes_piece(),
-        }
+        let has_room = self.has_room(charge);
+        (has_room || self.pieces > 0) && self.newcomers.takes_piece(has_room, period)
     }
 
     pub(super) fn admits_hot(&mut self, charge: usize, evicted: &mut Vec<Slot<V>>) -> bool {
