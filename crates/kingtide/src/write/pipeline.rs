@@ -338,8 +338,8 @@ impl Pipeline {
     ) -> Result<Attempt> {
         // Let go behind the lock, at every way out.
         let _released;
-        // The step of a commit of few operations ends while the lock spins.
-        let mut state = match writes.op_count() >= LONG_COMMIT_OPERATIONS {
+        // The step of a commit of one operation ends while the lock spins.
+        let mut state = match writes.op_count() > 1 {
             true => self.order.lock_giving_way(),
             false => self.order.lock(),
         };
