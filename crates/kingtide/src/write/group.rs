@@ -7,8 +7,7 @@
 //! **Gathering.** A sync costs the same for one commit as for eight, and the threads that were just released will often
 //! commit again at once. So a round waits until as many have joined as were in the round before or waiting behind it; the
 //! one who completes the number leads, without a switch of threads. The wait ends after the time that a sync takes, so that
-//! at worst a commit takes twice as long as it had to; one of the round keeps that time for all, which spares the others a
-//! timer each. After a wait that was in vain the next rounds do not gather:
+//! at worst a commit takes twice as long as it had to, and after a wait that was in vain the next rounds do not gather:
 //! two of them, then four, up to 64. (The idea of committing as a group, and of waiting for it: DeWitt et al.,
 //! "Implementation Techniques for Main Memory Database Systems", SIGMOD 1984.)
 //!
@@ -61,8 +60,6 @@ struct State {
     flying: usize,
     /// How many the coming round waits for; 0 and 1 for nobody.
     expected: usize,
-    /// One of the coming round waits with a time limit.
-    has_timekeeper: bool,
     /// Waits in vain since the last good one.
     misses: u32,
     /// Rounds to come that do not gather.
@@ -82,7 +79,6 @@ impl State {
         self.has_leader = true;
         self.flying = self.joined;
         self.joined = 0;
-        self.has_timekeeper = false;
         self.round += 1;
     }
 }
@@ -134,17 +130,9 @@ impl SyncGroup {
                 state.elect(is_late);
                 return Ok(true);
             }
-            if state.has_timekeeper {
-                state = coming.wait(state);
-                continue;
-            }
-            state.has_timekeeper = true;
             let (guard, timed_out) = coming.wait_timeout(state, Duration::from_nanos(patience));
             state = guard;
-            if joined == Some(state.round) {
-                state.has_timekeeper = false;
-                is_late |= timed_out;
-            }
+            is_late |= timed_out;
         }
     }
 

@@ -106,37 +106,6 @@ fn waits_in_vain_become_rare() {
     assert_eq!(numbers(&group).1, 0);
 }
 
-/// Goal: one of a gathering round keeps the time for all, and another takes over when that one leaves without leading.
-/// Method: the first waits longer than any test; the second comes to lead only if it takes over, and hangs otherwise.
-#[test]
-fn a_round_always_has_one_that_keeps_its_time() {
-    let group = Arc::new(SyncGroup::default());
-    let set_patience = |nanos| group.patience.store(nanos, Ordering::Relaxed);
-    set_patience(1_000_000_000_000);
-    group.state.lock().expected = 3;
-    let is_first_durable = Arc::new(AtomicBool::new(false));
-    let wait_for = |joined: usize| {
-        while group.state.lock().joined != joined {
-            std::thread::yield_now();
-        }
-    };
-    let first = {
-        let (group, is_durable) = (Arc::clone(&group), Arc::clone(&is_first_durable));
-        std::thread::spawn(move || group.join(Lsn(1), || is_durable.load(Ordering::SeqCst)))
-    };
-    wait_for(1);
-    let second = {
-        let group = Arc::clone(&group);
-        std::thread::spawn(move || group.join(Lsn(2), || false))
-    };
-    wait_for(2);
-    set_patience(1);
-    is_first_durable.store(true, Ordering::SeqCst);
-    group.waiters(0).notify_all();
-    assert_eq!(first.join().expect("no panic"), Ok(false));
-    assert_eq!(second.join().expect("no panic"), Ok(true));
-}
-
 /// Goal: a failure reaches whoever waits in the running round, in the coming one, or behind.
 #[test]
 fn a_failed_round_is_told_to_all() {
