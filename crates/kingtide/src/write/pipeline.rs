@@ -46,7 +46,8 @@ use crate::{
 pub(crate) const RUNS_KEPT: usize = 8;
 /// Runs in a memtable from which on a background merge of them is asked for while only writing goes on.
 const RUNS_MAX: usize = 256;
-/// Operations from which on a commit holds the commit lock for long, as locks go.
+/// A commit of so many operations takes the commit lock once more before its validation, so that what arrived meanwhile, which it
+/// looks at under that lock, is as little as can be.
 const LONG_COMMIT_OPERATIONS: usize = 32;
 /// Small commits between two looks at the number of runs.
 const RUN_CHECK_PERIOD: u64 = 1024;
