@@ -77,6 +77,7 @@ pub(crate) fn with_answer<R>(
     snapshot: Option<&SnapshotGuard>,
     use_answer: impl FnOnce(Answer<'_>) -> Result<R>,
 ) -> Result<R> {
+    engine.pipeline.giving_way.note_read();
     engine.check_family(family)?;
     check_key(key)?;
     let parts = (family, &*engine.files);

@@ -7,6 +7,7 @@
 //! | `pipeline` | one commit from the transaction's buffers to the log and the memtables |
 //! | `disk` | the room on the device that writes leave free |
 //! | `gate` | keeps commits out of the order for the moment of a bulk load |
+//! | `giving_way` | when a writer gives the processor away of its own accord |
 //! | `keeper` | what wakes the thread that keeps the log |
 //! | `log_room` | blank segments, and going on in a small one when the log is empty |
 //! | `write_set` | the operations of one transaction, in log format from the first put |
@@ -21,6 +22,7 @@
 
 mod disk;
 mod gate;
+mod giving_way;
 mod group;
 mod hooks;
 mod keeper;

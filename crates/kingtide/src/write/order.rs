@@ -23,12 +23,9 @@ use kingtide_base::{
     Lsn, SeqNo,
     planted::{self, Bug},
 };
-use kingtide_env::{
-    give_way,
-    sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicU64, Ordering},
-    },
+use kingtide_env::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU64, Ordering},
 };
 
 use super::group::SyncGroup;
@@ -109,13 +106,9 @@ impl<L: OrderedLog> CommitOrder<L> {
         self.state.lock()
     }
 
-    /// As [`CommitOrder::lock`]; gives the processor away once before it sleeps.
-    pub(crate) fn lock_giving_way(&self) -> MutexGuard<'_, OrderState<L>> {
-        if let Some(state) = self.state.try_lock() {
-            return state;
-        }
-        give_way();
-        self.state.lock()
+    /// As [`CommitOrder::lock`], if nobody holds it.
+    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, OrderState<L>>> {
+        self.state.try_lock()
     }
 
     /// The largest sequence number that readers may see; every commit at or below it is applied.

@@ -24,6 +24,7 @@ use kingtide_env::{
 
 use super::{
     disk::DiskRoom,
+    giving_way::GivingWay,
     keeper::KeeperSignal,
     lock_table::LockTable,
     order::{CommitOrder, Completion, LogFailure, OrderState, OrderedLog},
@@ -159,6 +160,7 @@ pub(crate) struct Pipeline {
     pub(crate) keeper: KeeperSignal,
     pub(crate) prepared: PreparedNames,
     pub(crate) disk: DiskRoom,
+    pub(crate) giving_way: GivingWay,
     /// With the commit lock: the gate is open again.
     pub(super) gate_opened: Condvar,
     pub(super) env: Arc<dyn Env>,
@@ -208,6 +210,7 @@ impl Pipeline {
             stall: Stall::new(parts.wait_max),
             memory: parts.memory,
             memtables: parts.memtables,
+            giving_way: GivingWay::default(),
             keeper: KeeperSignal::default(),
             prepared: parts.prepared,
             disk: DiskRoom::new(Arc::clone(&parts.log_directory)),
@@ -287,6 +290,9 @@ impl Pipeline {
                             return Err(outcome_unknown(&failure));
                         }
                     }
+                    if durability != Durability::Device {
+                        self.giving_way.behind_commit(writes.op_count());
+                    }
                     return Ok(sequence);
                 }
                 Attempt::AtGate => self.wait_at_gate(),
@@ -339,11 +345,7 @@ impl Pipeline {
     ) -> Result<Attempt> {
         // Let go behind the lock, at every way out.
         let _released;
-        // The step of a commit of one operation ends while the lock spins.
-        let mut state = match writes.op_count() > 1 {
-            true => self.order.lock_giving_way(),
-            false => self.order.lock(),
-        };
+        let mut state = self.giving_way.lock(&self.order, writes.op_count());
         state.check_writable()?;
         if let Some(missing) = lacks_room(&state, writes)? {
             return Ok(missing);
@@ -429,6 +431,7 @@ impl Pipeline {
 
     /// Somebody walks through the memtable of `family`: its runs are merged in the background, if they are many for that.
     pub(crate) fn note_walk(&self, family: &Arc<Family>) {
+        self.giving_way.note_read();
         self.note_runs(family, RUNS_KEPT + 1);
     }
 
