@@ -269,7 +269,7 @@ pub struct FamilyOptions {
     /// Bytes that writes leave free on the device: with less, those that touch the family are refused as disk full, and go
     /// on once there is room again. The room is looked at again and again, not before each write. Default: 100 MiB.
     pub disk_free_bytes_min: u64,
-    /// Tables on level 1 that start a merge. At least 1. Default: 4.
+    /// Sorted runs on level 1 that start a merge; four times as many while nobody reads the family. At least 1. Default: 4.
     pub l1_file_count_trigger: usize,
     /// Sealed memtables at which writers wait. At least 1. Default: 10.
     pub l0_queue_stall_threshold: usize,

@@ -177,6 +177,44 @@ fn reads_of_a_tree_at_rest_look_into_one_table() {
     db.close().expect("closes");
 }
 
+/// Goal: while nobody reads, level 1 is merged at four times as many tables, and at once when somebody does. Method: a bottom
+/// level; above it tables of two keys each, too small to be merged for rest.
+#[test]
+fn level_one_is_merged_later_while_nobody_reads() {
+    const KEYS: u64 = 3000;
+    let directory = tempfile::tempdir().expect("a directory");
+    let db = open(directory.path());
+    let family = db.create_family("f", small()).expect("a new name");
+    let put = |number: u64, value: &[u8]| db.put(&family, &key(0, number), value).expect("a put");
+    (0..KEYS).for_each(|number| put(number, &[1; 100]));
+    db.flush(&family).expect("healthy");
+    db.compact(&family).expect("healthy");
+    let add_table = || {
+        put(0, b"newer");
+        put(KEYS - 1, b"newer");
+        db.flush(&family).expect("healthy");
+        stats(&db, &family).levels[0].files
+    };
+    let trigger = small().l1_file_count_trigger;
+    assert_eq!(add_table(), 0, "what was flushed pays for rest once");
+    for tables in 1..4 * trigger {
+        assert_eq!(add_table(), tables, "nobody reads");
+    }
+    assert_eq!(add_table(), 0, "too many by now");
+    for tables in 1..=trigger {
+        assert_eq!(add_table(), tables);
+    }
+    let value = db.get(&family, &key(0, 0)).expect("healthy");
+    assert_eq!(value.as_deref(), Some(&b"newer"[..]));
+    assert_eq!(stats(&db, &family).levels[0].files, 0, "somebody reads");
+    for tables in 1..trigger {
+        db.contains(&family, &key(0, 0)).expect("healthy");
+        assert_eq!(add_table(), tables);
+    }
+    assert_eq!(add_table(), 0, "somebody has read lately");
+    db.close().expect("closes");
+}
+
 /// Goal: a load that has ended comes to rest in one sorted level, also if little of it is on level 1; a few later writes do not
 /// have all of it written anew. Method: a bottom level, and above it a twentieth of its keys again, twice.
 #[test]

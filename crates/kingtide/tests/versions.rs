@@ -312,6 +312,8 @@ fn a_pair_on_two_levels_vanishes_above_the_bottom_with_its_value() {
                 (0..KEYS)
                     .filter(|number| number % parts == part)
                     .for_each(write);
+                // What is read is merged as soon as it is full.
+                db.contains(&family, &key(0)).unwrap();
                 db.flush(&family).unwrap();
             }
             db.wait_idle().unwrap();

@@ -47,6 +47,9 @@ use crate::{
 
 /// Level 1 may hold this many tables for each sorted run that it may hold.
 const TABLES_PER_RUN: usize = 16;
+/// While nobody reads, level 1 may hold so many times what starts a merge otherwise: the fewer merges there are, the less is written,
+/// and what comes in meanwhile has more of the processors and of the device.
+const UNREAD_FULL: f64 = 4.0;
 /// Tables of a deeper level below this share of the target size are gathered.
 const SMALL_SHARE: u64 = 64;
 /// As many small tables in a row are gathered, at least, when each is newer than the one before.
@@ -300,7 +303,12 @@ impl<'a> Picker<'a> {
         let by_count = tables.len() as f64 / (trigger * TABLES_PER_RUN) as f64;
         let by_bytes = self.shape.level_bytes(1) as f64 / self.options.base_bytes() as f64;
         let sheds = tables.iter().any(|table| self.options.must_shed(table));
-        let fullness = by_runs.max(by_count).max(by_bytes);
+        let most = if self.shape.is_unread {
+            UNREAD_FULL
+        } else {
+            1.0
+        };
+        let fullness = by_runs.max(by_count).max(by_bytes) / most;
         if sheds { fullness.max(1.0) } else { fullness }
     }
 

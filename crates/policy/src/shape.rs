@@ -39,6 +39,8 @@ pub struct TreeShape {
     pub levels: Vec<Vec<TableShape>>,
     /// What running merges and installations hold.
     pub reserved: Vec<Reservation>,
+    /// Nobody has read it lately: what reads find on many tables of level 1 may wait until there are more.
+    pub is_unread: bool,
 }
 
 /// A range of keys, both ends included, on some levels: where somebody may put tables, and nobody else may.

@@ -113,6 +113,33 @@ fn a_healthy_tree_is_left_alone() {
 }
 
 #[test]
+fn level_one_waits_for_more_while_nobody_reads() {
+    let unread = |text: &str| {
+        let mut tree = tree(text);
+        tree.is_unread = true;
+        draw(pick_merge(&tree, &options(), &KeyOrder::BYTEWISE))
+    };
+    let runs = |count: usize| {
+        let tables = (1..=count).map(|file| format!(" {file}[a-z 4M]"));
+        format!("L1:{}", tables.collect::<String>())
+    };
+    assert_eq!(unread(&runs(15)), "none");
+    assert!(unread(&runs(16)).starts_with("merge 1:1,2,"));
+    check(&runs(5), "merge 1:1,2,3,4,5 -> 2 bottom");
+    // By bytes: sixteen memtables.
+    assert_eq!(unread("L1: 1[a-z 512M] 2[a-z 511M]"), "none");
+    assert_eq!(
+        unread("L1: 1[a-z 512M] 2[a-z 512M]"),
+        "merge 1:1,2 -> 2 bottom"
+    );
+    // Tombstones do not wait.
+    assert_eq!(
+        unread("L1: 1[a-z 64M t60] / L2: 2[a-z 64M]"),
+        "merge 1:1 2:2 -> 2 bottom"
+    );
+}
+
+#[test]
 fn level_one_merges_as_a_whole_with_what_it_overlaps() {
     check(
         "L1: 1[a-z 64M] 2[a-z 64M] 3[a-z 64M] 4[a-z 64M]",

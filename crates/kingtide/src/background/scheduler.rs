@@ -626,6 +626,10 @@ impl Attention for Background {
     fn many_runs(&self, family: &Arc<Family>) {
         self.schedule(Task::MergeRuns, family);
     }
+
+    fn read_again(&self, family: &Arc<Family>) {
+        self.schedule(Task::Merge, family);
+    }
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ impl<'a> Claim<'a> {
         let overdue = Overdue::now(engine, family);
         let mut busy = family.busy.lock();
         let version = Arc::clone(&family.load().version);
-        let shape = shape_of(&version, &busy, overdue);
+        let shape = shape_of(family, (&version, &busy), overdue);
         let options = policy_options(family);
         let plan = match wanted {
             Wanted::MostUrgent => pick_merge(&shape, &options, &family.order),

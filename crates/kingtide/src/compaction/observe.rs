@@ -64,12 +64,16 @@ fn has_plan(
     let overdue = Overdue::now(engine, family);
     let version = Arc::clone(&family.load().version);
     let busy = family.busy.lock();
-    let shape = shape_of(&version, &busy, overdue);
+    let shape = shape_of(family, (&version, &busy), overdue);
     pick(&shape, &policy_options(family), &family.order).is_some()
 }
 
-/// The tables of `version`; `busy` is what running merges hold, `overdue` judges the age of tombstones.
-pub(super) fn shape_of(version: &Version, busy: &Busy, overdue: Option<Overdue>) -> TreeShape {
+/// The tables of `version` of `family`; `busy` is what running merges hold, `overdue` judges the age of tombstones.
+pub(super) fn shape_of(
+    family: &Family,
+    (version, busy): (&Version, &Busy),
+    overdue: Option<Overdue>,
+) -> TreeShape {
     let shape = |table: &Arc<TableMeta>| TableShape {
         file: table.file,
         bytes: table.file_bytes,
@@ -93,6 +97,7 @@ pub(super) fn shape_of(version: &Version, busy: &Busy, overdue: Option<Overdue>)
     TreeShape {
         levels,
         reserved: busy.reservations().cloned().collect(),
+        is_unread: !family.read.is_remembered(),
     }
 }
 

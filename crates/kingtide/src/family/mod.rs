@@ -19,6 +19,7 @@ mod counters;
 mod deferred;
 mod dropped;
 pub(crate) mod hook;
+mod lately;
 mod registry;
 mod settings;
 mod super_version;
@@ -39,6 +40,7 @@ pub(crate) use counters::{CommitSizes, FamilyCounters, FamilyTotals};
 pub use dropped::DroppedVersions;
 
 pub(crate) use deferred::{Deferred, DeferredOrder, is_pending_name, pending_name};
+pub(crate) use lately::Lately;
 pub(crate) use registry::{Registry, already_exists};
 pub(crate) use super_version::SuperVersion;
 
@@ -87,6 +89,8 @@ pub(crate) struct Family {
     pub(crate) value_room: ValueRoomCell,
     /// Set while merges are so far behind that writers are held back although nothing waits for a flush.
     pub(crate) is_behind: AtomicBool,
+    /// That somebody read it, until the third flush from then ends: level 1 is merged later without.
+    pub(crate) read: Lately<3>,
     /// Set while a flush still holds the memtable that it has put in place as tables: its memory is about to be free.
     pub(crate) is_giving_back: AtomicBool,
     /// Held by whoever puts another memtable in the place of a full one.
@@ -144,6 +148,7 @@ impl Family {
             emptied: ArcSwap::default(),
             value_room: ValueRoomCell::default(),
             is_behind: AtomicBool::new(false),
+            read: Lately::default(),
             is_giving_back: AtomicBool::new(false),
             rotating: Mutex::new(()),
             settled: Mutex::new(None),

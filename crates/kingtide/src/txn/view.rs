@@ -72,15 +72,15 @@ impl Answer<'_> {
 /// What the family's checks, reading and `use_answer` answer.
 pub(crate) fn with_answer<R>(
     engine: &Engine,
-    family: &Family,
+    family: &Arc<Family>,
     key: &[u8],
     snapshot: Option<&SnapshotGuard>,
     use_answer: impl FnOnce(Answer<'_>) -> Result<R>,
 ) -> Result<R> {
-    engine.pipeline.giving_way.note_read();
     engine.check_family(family)?;
     check_key(key)?;
-    let parts = (family, &*engine.files);
+    engine.pipeline.note_read(family);
+    let parts = (&**family, &*engine.files);
     let now = || engine.now();
     // Without a hash index the runs are searched, and background merges of runs keep only what is registered.
     let registered = (snapshot.is_none() && !family.order.has_hash()).then(|| acquire(engine));
@@ -105,7 +105,7 @@ pub(crate) fn with_answer<R>(
 /// As [`with_answer`].
 pub(crate) fn contains_at(
     engine: &Engine,
-    family: &Family,
+    family: &Arc<Family>,
     key: &[u8],
     snapshot: Option<&SnapshotGuard>,
 ) -> Result<bool> {
@@ -131,7 +131,7 @@ pub(crate) fn acquire(engine: &Engine) -> SnapshotGuard {
 /// As [`with_answer`].
 pub(crate) fn get_at(
     engine: &Engine,
-    family: &Family,
+    family: &Arc<Family>,
     key: &[u8],
     snapshot: Option<&SnapshotGuard>,
 ) -> Result<Option<Value>> {

@@ -12,15 +12,10 @@
 //!
 //! What happened lately is counted in long commits. All of it is a hint: what is seen too early or late costs some time.
 
-use kingtide_env::{
-    give_way,
-    sync::{
-        MutexGuard,
-        atomic::{AtomicU32, Ordering},
-    },
-};
+use kingtide_env::{give_way, sync::MutexGuard};
 
 use super::order::{CommitOrder, OrderState, OrderedLog};
+use crate::family::Lately;
 
 /// A commit of so many operations is a long one.
 const LONG_OPERATIONS: usize = 256;
@@ -30,33 +25,10 @@ const REMEMBERED_COMMITS: u32 = 16;
 /// See the module.
 #[derive(Default)]
 pub(crate) struct GivingWay {
-    /// Long commits for which it is remembered that somebody read. Apart from what writers change all the time.
-    read: Remembered,
-    /// The same, that a writer found the commit lock taken.
-    met: Remembered,
-}
-
-#[derive(Default)]
-#[repr(align(128))]
-struct Remembered(AtomicU32);
-
-impl Remembered {
-    #[inline]
-    fn note(&self) {
-        // Relaxed, here and below: a hint. Looked at first, so that those who note it again and again share its cache line.
-        if self.0.load(Ordering::Relaxed) != REMEMBERED_COMMITS {
-            self.0.store(REMEMBERED_COMMITS, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether it is remembered still, for a commit that counts.
-    fn is_recent(&self) -> bool {
-        let left = self.0.load(Ordering::Relaxed);
-        if left > 0 {
-            self.0.store(left - 1, Ordering::Relaxed);
-        }
-        left > 0
-    }
+    /// That somebody read.
+    read: Lately<REMEMBERED_COMMITS>,
+    /// That a writer found the commit lock taken.
+    met: Lately<REMEMBERED_COMMITS>,
 }
 
 impl GivingWay {
@@ -95,7 +67,7 @@ impl GivingWay {
             return false;
         }
         // Both count.
-        let (met, read) = (self.met.is_recent(), self.read.is_recent());
+        let (met, read) = (self.met.pass(), self.read.pass());
         met && !read
     }
 }

@@ -206,6 +206,7 @@ impl Pipeline {
     /// A sealed memtable was flushed, so many bytes in so many nanoseconds: writers that wait go on, and caches may grow.
     pub(crate) fn note_flushed(&self, family: &Family, (bytes, nanos): (usize, u64)) {
         self.stall.note_speed(bytes, nanos);
+        family.read.pass();
         self.note_backlog(family);
         self.stall.subtract();
         self.memory.relax();

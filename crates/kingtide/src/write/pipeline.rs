@@ -149,6 +149,8 @@ pub(crate) trait Attention: Send + Sync {
     fn sealed(&self, family: &Arc<Family>);
     /// A memtable of the family has many runs.
     fn many_runs(&self, family: &Arc<Family>);
+    /// The family is read, after some time in which it was not, and its level 1 is full for that.
+    fn read_again(&self, family: &Arc<Family>);
 }
 
 /// The write path of an open database.
@@ -429,9 +431,28 @@ impl Pipeline {
         }
     }
 
+    /// Somebody reads `family`.
+    #[inline]
+    pub(crate) fn note_read(&self, family: &Arc<Family>) {
+        self.giving_way.note_read();
+        if family.read.note() {
+            self.read_again(family);
+        }
+    }
+
+    #[cold]
+    fn read_again(&self, family: &Arc<Family>) {
+        let tables = family.load().version.level_totals(1).tables;
+        if tables >= family.options().l1_file_count_trigger
+            && let Some(attention) = self.attention.get()
+        {
+            attention.read_again(family);
+        }
+    }
+
     /// Somebody walks through the memtable of `family`: its runs are merged in the background, if they are many for that.
     pub(crate) fn note_walk(&self, family: &Arc<Family>) {
-        self.giving_way.note_read();
+        self.note_read(family);
         self.note_runs(family, RUNS_KEPT + 1);
     }
 

@@ -98,6 +98,7 @@ impl Tree {
             shape: TreeShape {
                 levels: vec![Vec::new()],
                 reserved: Vec::new(),
+                is_unread: false,
             },
             model: BTreeMap::new(),
             running: Vec::new(),

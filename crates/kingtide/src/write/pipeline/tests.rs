@@ -351,6 +351,7 @@ fn many_runs_are_told_of() {
         fn many_runs(&self, _: &Arc<Family>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
+        fn read_again(&self, _: &Arc<Family>) {}
     }
     let (pipeline, _) = pipeline();
     let told = Arc::new(Told::default());
