@@ -39,7 +39,7 @@ impl GivingWay {
     }
 
     /// Takes the commit lock for a commit of so many operations.
-    pub(super) fn lock<'a, L: OrderedLog>(
+    pub(super) fn commit_lock<'a, L: OrderedLog>(
         &self,
         order: &'a CommitOrder<L>,
         operations: usize,

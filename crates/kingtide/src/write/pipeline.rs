@@ -347,7 +347,7 @@ impl Pipeline {
     ) -> Result<Attempt> {
         // Let go behind the lock, at every way out.
         let _released;
-        let mut state = self.giving_way.lock(&self.order, writes.op_count());
+        let mut state = self.giving_way.commit_lock(&self.order, writes.op_count());
         state.check_writable()?;
         if let Some(missing) = lacks_room(&state, writes)? {
             return Ok(missing);
