@@ -253,7 +253,7 @@ typedef struct {
     tidesdb_isolation_level_t default_isolation_level;
     /* Bytes of the device that stay free: with less, writes are answered as with a full disk. */
     uint64_t min_disk_space;
-    /* Tables on level 1 that start a merge. */
+    /* Sorted runs on level 1 that start a merge; four times as many while nobody reads the family. */
     int l1_file_count_trigger;
     /* Full memtables at which writers wait. */
     int l0_queue_stall_threshold;

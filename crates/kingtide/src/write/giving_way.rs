@@ -6,7 +6,7 @@
 //!
 //! 1. Once, before it sleeps at the commit lock; not for a commit of one operation, whose step ends while the lock spins.
 //! 2. Behind a long commit, which took about as long as a change of threads costs many times over, if
-//!    - long commits met others at the commit lock lately: who writes alone would only lose its share to other programs;
+//!    - commits of several operations met at the commit lock lately: who writes alone would only lose its share to other programs;
 //!    - nobody read lately: beside threads that go on until the system takes the processor from them, all waiting would fall on
 //!      those that write.
 //!
