@@ -20,7 +20,7 @@
 //! 1. *Deepen.* When level L holds more than B * T^(L-1), its tables move to level L+1. Nothing is rewritten.
 //! 2. *Level 1* has its trigger of sorted runs (tables that overlap in one place), or B bytes, or very many tables, or one
 //!    that must shed its tombstones. The part of it that hangs together by overlaps and is worst is merged. Tables that
-//!    overlap nothing move.
+//!    overlap nothing move. While nobody reads, the bounds but the last are four times as high.
 //! 3. *A group is full*, or the level as a whole is, or it is not in use any more. Competes with 2 by how far it is over.
 //! 4. *Tombstones.* A table above level L that is dense with them, or whose tombstones are overdue, merges one level down;
 //!    an overdue one on level L is rewritten.

@@ -61,7 +61,7 @@ pub struct Reservation {
 pub struct PolicyOptions {
     /// How many times larger each level is than the one above; at least 2.
     pub level_size_ratio: usize,
-    /// Tables on level 1 that start a merge; at least 1.
+    /// Sorted runs on level 1 that start a merge, while somebody reads; at least 1.
     pub l1_file_count_trigger: usize,
     /// Bytes of a memtable at which it is flushed.
     pub write_buffer_bytes: usize,

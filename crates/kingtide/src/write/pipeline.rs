@@ -149,7 +149,7 @@ pub(crate) trait Attention: Send + Sync {
     fn sealed(&self, family: &Arc<Family>);
     /// A memtable of the family has many runs.
     fn many_runs(&self, family: &Arc<Family>);
-    /// The family is read, after some time in which it was not, and its level 1 is full for that.
+    /// The family is read, after some time in which it was not: its level 1 may be too full for that.
     fn read_again(&self, family: &Arc<Family>);
 }
 
@@ -435,15 +435,7 @@ impl Pipeline {
     #[inline]
     pub(crate) fn note_read(&self, family: &Arc<Family>) {
         self.giving_way.note_read();
-        if family.read.note() {
-            self.read_again(family);
-        }
-    }
-
-    #[cold]
-    fn read_again(&self, family: &Arc<Family>) {
-        let tables = family.load().version.level_totals(1).tables;
-        if tables >= family.options().l1_file_count_trigger
+        if family.read.note()
             && let Some(attention) = self.attention.get()
         {
             attention.read_again(family);
