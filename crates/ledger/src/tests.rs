@@ -12,16 +12,14 @@ fn stretch(part: &str, (first, last): (u64, u64), reached: u64, violations: u64)
     }
 }
 
-fn path(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("kingtide-ledger-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("a temporary directory");
-    folder.join(name)
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary directory")
 }
 
 #[test]
 fn a_run_goes_on_behind_what_was_clean() {
-    let path = path("resumed.csv");
-    let _ = fs::remove_file(&path);
+    let folder = folder();
+    let path = folder.path().join("resumed.csv");
     let mut ledger = Ledger::open(&path).expect("no file is an empty ledger");
     assert_eq!(ledger.next("kill-loop", 1), 1);
     for (stretch, next) in [
@@ -43,12 +41,12 @@ fn a_run_goes_on_behind_what_was_clean() {
     };
     assert_eq!(sum, wanted);
     assert_eq!(ledger.sum("corrupt"), Sum::default());
-    fs::remove_file(&path).expect("it is there");
 }
 
 #[test]
 fn what_is_no_ledger_is_refused_with_its_line() {
-    let path = path("broken.csv");
+    let folder = folder();
+    let path = folder.path().join("broken.csv");
     for (text, line) in [
         ("part\n".to_owned(), 1),
         (format!("{HEAD}\na,1,2,3,kills,0\n"), 2),
