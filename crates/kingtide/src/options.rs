@@ -242,7 +242,7 @@ pub struct FamilyOptions {
     /// scattered over many files are put in the order of their keys as well, within the same room. 0 switches both off.
     /// Default: 0.5.
     pub value_live_ratio_min: f64,
-    /// Compression of blocks and values. Values of 2 KiB to 256 KiB that go to the value log are compressed in memory and in the log
+    /// Compression of blocks and values. Values of 2 KiB to 4 MiB that go to the value log are compressed in memory and in the log
     /// too, with LZ4 whatever this is, unless it is none. Default: LZ4.
     pub compression: Compression,
     /// Keep a Bloom filter per table. Default: true.
