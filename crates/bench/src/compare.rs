@@ -2,8 +2,8 @@
 //!
 //! Results of the same test by the same engine are paired: rows that agree in `engine`, `suite`, `test_name`, `operation`,
 //! `workload`, `pattern`, `codec`, `sync_mode`, `threads`, `num_operations`, `batch_size`, `key_size`, `value_size` and
-//! `range_size`. Versions may differ, that is the point. Of each pair
-//! several numbers are compared, each by the medians of its rounds. A difference counts when it is
+//! `range_size`, and, where both files tell them, in `cache_mb`, `memtable_mb`, `compressibility`, `step` and `settings`.
+//! Versions may differ, that is the point. Of each pair several numbers are compared, each by the medians of its rounds. A difference counts when it is
 //!
 //! 1. larger than the threshold of that number, a multiple of the one that is given: what varies more may differ more; and
 //! 2. beyond the spread: every round after is on the same side of every round before. One round says nothing about spread,
@@ -285,24 +285,39 @@ pub fn compare(old: &[Row], new: &[Row], threshold_percent: f64) -> Comparison {
         only_new: Vec::new(),
         threshold_percent,
     };
+    let mut is_paired = vec![false; old.len()];
     for (key, after) in &new {
-        match old.iter().find(|(other, _)| other == key) {
-            Some((_, before)) => comparison
-                .pairs
-                .push(pair(before, after, threshold_percent)),
+        let exact = old.iter().position(|(other, _)| other == key);
+        let place = exact.or_else(|| {
+            let may_be = |(place, (other, _)): (usize, &Group<'_>)| {
+                !is_paired[place] && other.0 == key.0 && other.1.may_be(&key.1)
+            };
+            old.iter().enumerate().position(may_be)
+        });
+        match place {
+            Some(place) => {
+                is_paired[place] = true;
+                let before = &old[place].1;
+                comparison
+                    .pairs
+                    .push(pair(before, after, threshold_percent));
+            }
             None => comparison.only_new.push(after[0].clone()),
         }
     }
-    for (key, before) in &old {
-        if !new.iter().any(|(other, _)| other == key) {
+    for ((_, before), is_paired) in old.iter().zip(is_paired) {
+        if !is_paired {
             comparison.only_old.push(before[0].clone());
         }
     }
     comparison
 }
 
+/// The rounds of a test of an engine.
+type Group<'a> = ((&'a str, TestKey), Vec<&'a Row>);
+
 /// The rounds of each test of each engine, of whatever version.
-fn groups(rows: &[Row]) -> Vec<((&str, TestKey), Vec<&Row>)> {
+fn groups(rows: &[Row]) -> Vec<Group<'_>> {
     grouped(rows, |row| (&*row.engine, TestKey::of(row)))
 }
 

@@ -232,7 +232,8 @@ columns! {
     peak_vms_mb: f64,
     /// MiB that the process fetched from devices during the test.
     disk_read_mb: f64,
-    /// MiB that the process sent towards devices during the test, the wait for its background work included.
+    /// MiB that the process sent towards devices during the test, the wait for its background work included: of pages that became
+    /// dirty. One that is written again before the system has sent it away counts once.
     disk_write_mb: f64,
     /// Processor time in the program, in seconds, summed over threads.
     cpu_user_sec: f64,
@@ -242,7 +243,7 @@ columns! {
     cpu_percent: f64,
     /// MiB that the database occupies after it was closed.
     db_size_mb: f64,
-    /// Bytes written to devices over the whole run, closing included, per byte of keys and values written.
+    /// The same over the whole run, closing included, per byte of keys and values written.
     write_amp: f64,
     /// Bytes fetched from devices over the whole run, per byte of keys and values read.
     read_amp: f64,
@@ -256,7 +257,7 @@ columns! {
     threads: u64,
     /// Operations that were asked for.
     num_operations: u64,
-    /// Operations of a write batch.
+    /// Operations of a call: of a batch of writes, also where these are counted together with reads; 1 for others.
     batch_size: u64,
     /// Bytes of a key.
     key_size: u64,
@@ -304,6 +305,10 @@ columns! {
     sync_mode: String,
     /// Operations that were done.
     operations_done: u64,
+    /// Which step of its test, from 1; those that only prepare are counted.
+    step: u64,
+    /// What no other column tells of the settings, as suites name them: `keys=500000 bloom_bits=10 read_share=0.95`.
+    settings: String,
 }
 
 impl Row {

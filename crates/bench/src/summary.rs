@@ -33,8 +33,8 @@ impl Summary {
         (self.ops_per_sec_max - self.ops_per_sec_min) / self.row.ops_per_sec * 100.0
     }
 
-    /// Groups rows by suite, engine, version, test, operation, threads, batch, sizes and sync mode, in the order in
-    /// which each group first appears.
+    /// Groups rows by engine, version and what `compare` pairs rows by, all settings that they tell included, in the order in which
+    /// each group first appears.
     ///
     /// ```
     /// use kingtide_bench::{Row, Summary};

@@ -7,6 +7,30 @@ use crate::Row;
 /// Places in [`TestKey::fields`].
 const WORKLOAD: usize = 0;
 const PATTERN: usize = 1;
+/// The fields that are columns of their own, the settings apart.
+const PLAIN_FIELDS: usize = 11;
+const FIELDS: usize = PLAIN_FIELDS + SETTINGS.len();
+
+/// Settings in which tests can differ: columns that older files have too, what [`Row::settings`] may tell, and the step.
+const SETTINGS: [&str; 17] = [
+    "cache_mb",
+    "memtable_mb",
+    "compressibility",
+    "keys",
+    "key_prefix_bytes",
+    "value_bytes",
+    "value_content",
+    "families",
+    "sync_interval",
+    "bloom_bits",
+    "block_index",
+    "background_jobs",
+    "zipfian_exponent",
+    "read_share",
+    "seconds",
+    "rate",
+    "step",
+];
 
 /// What the rows of one test have in common, whatever the engine: rows that agree in it can be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +44,29 @@ pub(crate) struct TestKey {
     sync: String,
     /// Threads, operations, batch, key, value and range sizes.
     numbers: [u64; 6],
+    /// The values of [`SETTINGS`]; empty where there is nothing to tell. `None` in rows that do not tell them.
+    settings: Option<[String; SETTINGS.len()]>,
+}
+
+/// The values of [`SETTINGS`], if the row tells them.
+fn settings_of(row: &Row) -> Option<[String; SETTINGS.len()]> {
+    if row.settings.is_empty() {
+        return None;
+    }
+    Some(SETTINGS.map(|name| match name {
+        "cache_mb" => row.cache_mb.to_string(),
+        "memtable_mb" => row.memtable_mb.to_string(),
+        "compressibility" => row.compressibility.to_string(),
+        "step" => row.step.to_string(),
+        _ => {
+            let told = row
+                .settings
+                .split(' ')
+                .filter_map(|told| told.split_once('='));
+            let own = told.filter(|(other, _)| *other == name);
+            own.map(|(_, value)| value.to_owned()).collect()
+        }
+    }))
 }
 
 impl TestKey {
@@ -44,6 +91,21 @@ impl TestKey {
                 row.value_size,
                 row.range_size,
             ],
+            settings: settings_of(row),
+        }
+    }
+
+    /// Whether they agree as far as both tell: older files do not tell all settings.
+    pub(crate) fn may_be(&self, other: &Self) -> bool {
+        match (&self.settings, &other.settings) {
+            (Some(_), Some(_)) => self == other,
+            _ => {
+                let plain = |key: &Self| Self {
+                    settings: None,
+                    ..key.clone()
+                };
+                plain(self) == plain(other)
+            }
         }
     }
 
@@ -67,14 +129,14 @@ impl TestKey {
     }
 
     /// The fields in which tests of one name can differ, as text; empty where there is nothing to say.
-    fn fields(&self) -> [String; 11] {
+    fn fields(&self) -> [String; FIELDS] {
         let [threads, operations, batch, key, value, range] = self.numbers;
         let say = |number: u64, what: &str| match number {
             0 => String::new(),
             1 => format!("1 {what}"),
             _ => format!("{number} {what}"),
         };
-        [
+        let plain: [String; PLAIN_FIELDS] = [
             self.workload.clone(),
             self.pattern.clone(),
             say(threads, if threads == 1 { "thread" } else { "threads" }),
@@ -89,12 +151,28 @@ impl TestKey {
             },
             self.suite.clone(),
             say(operations, "operations"),
-        ]
+        ];
+        let setting = |place: usize| {
+            let value = self
+                .settings
+                .as_ref()
+                .map_or("", |settings| &settings[place]);
+            match SETTINGS[place] {
+                _ if value.is_empty() => String::new(),
+                "cache_mb" => format!("{value} MiB cache"),
+                "memtable_mb" => format!("{value} MiB memtable"),
+                name => format!("{} {value}", name.replace('_', " ")),
+            }
+        };
+        std::array::from_fn(|place| match place.checked_sub(PLAIN_FIELDS) {
+            None => plain[place].clone(),
+            Some(place) => setting(place),
+        })
     }
 
-    /// The label with every field.
+    /// The label with every field but the settings.
     pub(crate) fn long_label(&self) -> String {
-        let fields = self.fields();
+        let fields = &self.fields()[..PLAIN_FIELDS];
         let said = fields.iter().filter(|field| !field.is_empty());
         let said: Vec<&str> = said.map(String::as_str).collect();
         format!("{}, {}", self.short_label(), said.join(", "))
@@ -103,7 +181,7 @@ impl TestKey {
     /// The first fields that tell it from all of `others`, each with its place among the fields.
     fn distinct_fields(&self, others: &[&Self]) -> Vec<(usize, String)> {
         let mut told = Vec::new();
-        let mut rivals: Vec<[String; 11]> = others
+        let mut rivals: Vec<[String; FIELDS]> = others
             .iter()
             .filter(|other| **other != self)
             .map(|other| other.fields())
@@ -148,10 +226,10 @@ impl TestKey {
     }
 
     /// Each column that rows of one test agree in, and what stands there.
-    fn columns(&self) -> [(&'static str, String); 13] {
+    fn columns(&self) -> Vec<(&'static str, String)> {
         let [threads, operations, batch, key, value, range] =
             self.numbers.map(|number| number.to_string());
-        [
+        let plain = [
             ("suite", self.suite.clone()),
             ("test_name", self.test.clone()),
             ("operation", self.operation.clone()),
@@ -165,7 +243,12 @@ impl TestKey {
             ("key_size", key),
             ("value_size", value),
             ("range_size", range),
-        ]
+        ];
+        let settings = self.settings.iter().flatten().cloned();
+        plain
+            .into_iter()
+            .chain(SETTINGS.into_iter().zip(settings))
+            .collect()
     }
 
     /// The columns in which two tests differ, with what stands in each: `codec: none and zstd`.
@@ -288,6 +371,49 @@ mod tests {
         assert_eq!(
             tests[0].long_label(),
             "fill (put), write, 8 threads, 100 B values, lz4"
+        );
+    }
+
+    /// Goal: rows that differ in a setting alone, or are of two steps that are alike, are no rounds of each other, and are called
+    /// what they are.
+    #[test]
+    fn settings_tell_tests_apart() {
+        let row = |settings: &str, step, cache_mb| Row {
+            operation: "GET".into(),
+            workload: "read".into(),
+            settings: settings.into(),
+            step,
+            cache_mb,
+            ..Row::default()
+        };
+        let rows = [
+            row("keys=9 read_share=0.95", 2, 64.0),
+            row("keys=9 read_share=0.05", 2, 64.0),
+            row("keys=9 read_share=0.05", 3, 64.0),
+            row("keys=9 read_share=0.05", 3, 1.0),
+        ];
+        assert_eq!(
+            operation_labels(&rows),
+            [
+                "GET 64 MiB cache, read share 0.95",
+                "GET 64 MiB cache, read share 0.05, step 2",
+                "GET 64 MiB cache, read share 0.05, step 3",
+                "GET 1 MiB cache",
+            ]
+        );
+        let keys = rows.each_ref().map(TestKey::of);
+        let older = TestKey::of(&row("", 0, 64.0));
+        for (place, key) in keys.iter().enumerate() {
+            assert!(
+                older.may_be(key) && key.may_be(&older),
+                "older rows do not tell"
+            );
+            let same = keys.iter().filter(|other| key.may_be(other)).count();
+            assert_eq!(same, 1, "{place}");
+        }
+        assert_eq!(
+            keys[0].differences(&keys[2]),
+            ["read_share: 0.95 and 0.05", "step: 2 and 3"]
         );
     }
 

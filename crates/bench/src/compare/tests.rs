@@ -38,6 +38,33 @@ fn only_what_is_beyond_threshold_and_spread_counts() {
     assert_eq!(verdict(&before, &[94.0, 94.0], 10.0), Same);
 }
 
+/// Goal: rows pair that agree in all settings, and those of files that do not tell them with what they may be.
+#[test]
+fn other_settings_are_another_test() {
+    let row = |settings: &str| Row {
+        ops_per_sec: 100.0,
+        settings: settings.into(),
+        ..Row::default()
+    };
+    let counts = |old: &[Row], new: &[Row]| {
+        let comparison = compare(old, new, 5.0);
+        let (old, new) = (comparison.only_old.len(), comparison.only_new.len());
+        (comparison.pairs.len(), old, new)
+    };
+    let (few, many) = (row("keys=10"), row("keys=1000"));
+    assert_eq!(
+        counts(&[few.clone(), many.clone()], &[many.clone()]),
+        (1, 1, 0)
+    );
+    assert_eq!(counts(&[few.clone()], &[many.clone()]), (0, 1, 1));
+    assert_eq!(
+        why_nothing_pairs(&[few.clone()], &[many.clone()]),
+        "keys: 10 and 1000"
+    );
+    assert_eq!(counts(&[row("")], &[many.clone()]), (1, 0, 0));
+    assert_eq!(counts(&[row("")], &[few, many]), (1, 0, 1), "each once");
+}
+
 #[test]
 fn where_less_is_better_more_is_a_regression() {
     let row = |p99_us, round| Row {

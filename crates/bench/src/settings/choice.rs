@@ -203,6 +203,15 @@ impl Workload {
         )
     }
 
+    /// Whether it draws from a zipfian distribution, whatever the pattern.
+    #[must_use]
+    pub fn is_ycsb(self) -> bool {
+        matches!(
+            self,
+            Self::YcsbA | Self::YcsbB | Self::YcsbC | Self::YcsbD | Self::YcsbE | Self::YcsbF
+        )
+    }
+
     /// Whether it needs keys to be there.
     #[must_use]
     pub fn needs_data(self) -> bool {

@@ -171,6 +171,7 @@ fn parse_at_depth(text: &str, top: &Options, scale: f64, depth: usize) -> Result
             file.name
         )));
     }
+    check_names(&file.name, &tests)?;
     for target in file.targets {
         let problem = target.problem(&tests);
         if let Some(problem) = problem {
@@ -187,6 +188,21 @@ fn parse_at_depth(text: &str, top: &Options, scale: f64, depth: usize) -> Result
         tests,
         targets,
     })
+}
+
+/// Results of two tests of one name could not be told apart.
+fn check_names(suite: &str, tests: &[Test]) -> Result<()> {
+    let is_twice = |(place, test): &(usize, &Test)| {
+        let before = &tests[..*place];
+        before.iter().any(|other| other.name == test.name)
+    };
+    match tests.iter().enumerate().find(is_twice) {
+        None => Ok(()),
+        Some((_, test)) => Err(BenchError::Settings(format!(
+            "the suite {suite} has two tests called {:?}: give each a name of its own",
+            test.name
+        ))),
+    }
 }
 
 fn test(name: &str, options: &Options, top: &Options, scale: f64) -> Result<Test> {
@@ -265,6 +281,14 @@ mod tests {
             (
                 "name = \"x\"\n[[test]]\nname = \"a\"\nworkload = \"write\"\nthreads = 0",
                 "a: write: threads",
+            ),
+            (
+                "name = \"x\"\n[[test]]\nname = \"a\"\nworkload = \"write\"\n[[test]]\nname = \"a\"\nworkload = \"txn\"",
+                "two tests called \"a\"",
+            ),
+            (
+                "name = \"quick\"\nbased_on = \"quick\"\n[[test]]\nname = \"mixed\"\nworkload = \"write\"",
+                "two tests called \"mixed\"",
             ),
             (
                 "name = \"x\"\n[[test]]\nworkload = \"read\"\nvalue_bytes = \"1-2\"",

@@ -160,16 +160,22 @@ impl Options {
         let alone = [Self::default()];
         let given = if given.is_empty() { &alone[..] } else { given };
         let keys = scaled(test.keys.or(test.operations).unwrap_or(KEYS), scale);
-        // What only prepares is done in full: a duration and a rate are meant for what is measured.
+        // What only prepares is done in full, and so are writes for what reads behind them, unless they have a duration of their own:
+        // a duration and a rate are meant for what is measured, and every engine must find the same keys.
         let unhurried = Self {
             seconds: None,
             rate: None,
             ..top.clone()
         };
         let mut steps = Vec::new();
-        for options in given {
+        for (number, options) in given.iter().enumerate() {
             let options = options.over(self);
-            let top = if options.measured == Some(false) {
+            let is_write = options.workload == Some(Workload::Write);
+            let workload_of = |step: &Self| step.workload.or(self.workload);
+            let needs_data = |later: &Self| workload_of(later).is_some_and(Workload::needs_data);
+            let fills =
+                is_write && options.seconds.is_none() && given[number + 1..].iter().any(needs_data);
+            let top = if options.measured == Some(false) || fills {
                 &unhurried
             } else {
                 top
@@ -338,6 +344,36 @@ mod tests {
             (seek.operations, seek.threads, seek.batch_operations),
             (5, 2, 100)
         );
+    }
+
+    /// Goal: every engine reads the same keys, however fast it writes them. Method: a duration and a rate from the command line.
+    #[test]
+    fn what_others_read_is_written_in_full() {
+        let top = Options {
+            seconds: Some(1.0),
+            rate: Some(10.0),
+            ..Options::default()
+        };
+        for (steps, limited) in [
+            (
+                "{workload = \"write\"}, {workload = \"read\"}",
+                [false, true],
+            ),
+            ("{workload = \"write\"}, {workload = \"txn\"}", [true, true]),
+            (
+                "{workload = \"write\", seconds = 600.0}, {workload = \"read\"}",
+                [true, true],
+            ),
+        ] {
+            let test: Options = toml::from_str(&format!("steps = [{steps}]")).expect("good");
+            let settings = test.settings(&top, 1.0).expect("good");
+            let is_limited = |step: &Step| {
+                assert_eq!(step.seconds > 0.0, step.operations_per_second_max > 0.0);
+                step.seconds > 0.0
+            };
+            let found: Vec<bool> = settings.steps.iter().map(is_limited).collect();
+            assert_eq!(found, limited, "{steps}");
+        }
     }
 
     #[test]

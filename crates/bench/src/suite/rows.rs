@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use crate::{
-    BenchError, OperationReport, Row, RunEnd, Settings, Status, Step, StepReport, ValueContent,
-    Workload,
+    BenchError, OperationKind, OperationReport, Pattern, Row, RunEnd, Settings, Status, Step,
+    StepReport, SyncChoice, ValueContent, ValueSizes, Workload,
 };
 
 use super::Run;
@@ -159,7 +159,7 @@ fn base_row(run: &Run<'_>, settings: &Settings, number: usize, version: &str) ->
         key_size: settings.key_bytes as u64,
         value_size: settings.value_sizes.mean().round() as u64,
         range_size: if has_ranges { step.range_entries } else { 0 },
-        sync_enabled: settings.sync == crate::SyncChoice::Full,
+        sync_enabled: settings.sync == SyncChoice::Full,
         sync_mode: settings.sync.name().to_owned(),
         compressibility: match settings.value_content {
             ValueContent::Marked => 1.0 - settings.compression_ratio,
@@ -169,8 +169,73 @@ fn base_row(run: &Run<'_>, settings: &Settings, number: usize, version: &str) ->
         cache_mb: settings.cache_bytes as f64 / MIB,
         memtable_mb: settings.memtable_bytes as f64 / MIB,
         seed: settings.seed,
+        step: number as u64 + 1,
+        settings: other_settings(settings, step),
         ..Row::default()
     }
+}
+
+/// What a row has no column for, of all that its numbers depend on.
+fn other_settings(settings: &Settings, step: &Step) -> String {
+    let draws = step.pattern == Pattern::Zipfian || step.workload.is_ycsb();
+    let is_marked = settings.value_content == ValueContent::Marked;
+    let has_interval = settings.sync == SyncChoice::Interval;
+    let told: [(&str, bool, String); 13] = [
+        ("keys", true, settings.keys.to_string()),
+        (
+            "key_prefix_bytes",
+            settings.key_prefix_bytes > 0,
+            settings.key_prefix_bytes.to_string(),
+        ),
+        (
+            "value_bytes",
+            !matches!(settings.value_sizes, ValueSizes::Fixed(_)),
+            settings.value_sizes.to_string(),
+        ),
+        (
+            "value_content",
+            !is_marked,
+            settings.value_content.name().to_owned(),
+        ),
+        (
+            "families",
+            settings.families > 1,
+            settings.families.to_string(),
+        ),
+        (
+            "sync_interval",
+            has_interval,
+            settings.sync_interval_millis.to_string(),
+        ),
+        ("bloom_bits", true, settings.bloom_bits.to_string()),
+        (
+            "block_index",
+            !settings.block_index,
+            settings.block_index.to_string(),
+        ),
+        (
+            "background_jobs",
+            true,
+            settings.background_jobs.to_string(),
+        ),
+        ("zipfian_exponent", draws, step.zipfian_exponent.to_string()),
+        (
+            "read_share",
+            step.workload == Workload::Mixed,
+            step.read_share.to_string(),
+        ),
+        ("seconds", step.seconds > 0.0, step.seconds.to_string()),
+        (
+            "rate",
+            step.operations_per_second_max > 0.0,
+            step.operations_per_second_max.to_string(),
+        ),
+    ];
+    let told = told.into_iter().filter(|(_, is_told, _)| *is_told);
+    let told: Vec<String> = told
+        .map(|(name, _, value)| format!("{name}={value}"))
+        .collect();
+    told.join(" ")
 }
 
 /// What all operations of a step have in common.
@@ -229,8 +294,13 @@ fn judge(report: &StepReport) -> (Status, Cow<'_, str>) {
 fn operation_row(of_step: Row, report: &OperationReport) -> Row {
     let latency = &report.latency;
     let micros = |nanos: u64| nanos as f64 / 1000.0;
+    let is_read = matches!(
+        report.kind,
+        OperationKind::Get | OperationKind::Seek | OperationKind::Range
+    );
     Row {
         operation: report.kind.name().to_owned(),
+        batch_size: if is_read { 1 } else { of_step.batch_size },
         operations_done: report.operations,
         ops_per_sec: report.operations_per_second(),
         duration_sec: report.call_seconds,
@@ -254,7 +324,6 @@ fn operation_row(of_step: Row, report: &OperationReport) -> Row {
 
 /// The kind of operation that stands in a row of a step that was not reached.
 fn first_operation(workload: Workload) -> &'static str {
-    use crate::OperationKind;
     match workload {
         Workload::Write => OperationKind::Put,
         Workload::Read | Workload::Missing => OperationKind::Get,
@@ -273,4 +342,42 @@ fn first_operation(workload: Workload) -> &'static str {
         | Workload::YcsbF => OperationKind::All,
     }
     .name()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::EngineKind;
+
+    /// Goal: a row tells everything that its numbers depend on. Method: what has no column of its own, as a suite would say it.
+    #[test]
+    fn settings_without_a_column_are_told() {
+        let mut settings = Settings::new(EngineKind::Kingtide, PathBuf::new());
+        let mut step = Step::new(Workload::Read, 10);
+        let always = "keys=500000 bloom_bits=10 background_jobs=2";
+        assert_eq!(other_settings(&settings, &step), always);
+        step.pattern = Pattern::Zipfian;
+        assert_eq!(
+            other_settings(&settings, &step),
+            format!("{always} zipfian_exponent=0.99")
+        );
+        settings.keys = 7;
+        settings.value_sizes = ValueSizes::Uniform(1, 9);
+        settings.value_content = ValueContent::Counter;
+        settings.block_index = false;
+        settings.sync = SyncChoice::Interval;
+        step = Step::new(Workload::Mixed, 10);
+        (
+            step.read_share,
+            step.seconds,
+            step.operations_per_second_max,
+        ) = (0.95, 1.5, 100.0);
+        assert_eq!(
+            other_settings(&settings, &step),
+            "keys=7 value_bytes=uniform:1-9 value_content=counter sync_interval=128 bloom_bits=10 block_index=false \
+             background_jobs=2 read_share=0.95 seconds=1.5 rate=100"
+        );
+    }
 }
