@@ -51,18 +51,13 @@ fn other_settings_are_another_test() {
         let (old, new) = (comparison.only_old.len(), comparison.only_new.len());
         (comparison.pairs.len(), old, new)
     };
-    let (few, many) = (row("keys=10"), row("keys=1000"));
-    assert_eq!(
-        counts(&[few.clone(), many.clone()], &[many.clone()]),
-        (1, 1, 0)
-    );
-    assert_eq!(counts(&[few.clone()], &[many.clone()]), (0, 1, 1));
-    assert_eq!(
-        why_nothing_pairs(&[few.clone()], &[many.clone()]),
-        "keys: 10 and 1000"
-    );
-    assert_eq!(counts(&[row("")], &[many.clone()]), (1, 0, 0));
-    assert_eq!(counts(&[row("")], &[few, many]), (1, 0, 1), "each once");
+    let [few, many, older] = ["keys=10", "keys=1000", ""].map(|settings| [row(settings)]);
+    let both = [row("keys=10"), row("keys=1000")];
+    assert_eq!(counts(&both, &many), (1, 1, 0));
+    assert_eq!(counts(&few, &many), (0, 1, 1));
+    assert_eq!(why_nothing_pairs(&few, &many), "keys: 10 and 1000");
+    assert_eq!(counts(&older, &many), (1, 0, 0));
+    assert_eq!(counts(&older, &both), (1, 0, 1), "each once");
 }
 
 #[test]
