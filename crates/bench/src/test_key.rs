@@ -284,6 +284,12 @@ impl TestKey {
             "key_size": key,
             "value_size": value,
             "range_size": range,
+            "settings": self.settings.as_ref().map(|settings| {
+                // Of another size of batch there are other numbers of keys, and each test has its own steps.
+                let told = SETTINGS.iter().zip(settings);
+                let told = told.filter(|(name, _)| !matches!(**name, "keys" | "step"));
+                told.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(" ")
+            }),
         })
     }
 }
