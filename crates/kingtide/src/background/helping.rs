@@ -101,14 +101,11 @@ impl Background {
     fn merge_between(&self, engine: &Engine) -> bool {
         let families: Vec<Arc<Family>> = {
             let queues = self.lock();
-            let looked = self
-                .merges_looked
-                .swap(queues.merges_asked, Ordering::Relaxed);
-            if queues.idle_mergers > 0
-                || queues.is_stopping
-                || queues.failure.is_some()
-                || looked == queues.merges_asked
-            {
+            if queues.idle_mergers > 0 || queues.is_stopping || queues.failure.is_some() {
+                return false;
+            }
+            let asked = queues.merges_asked;
+            if self.merges_looked.swap(asked, Ordering::Relaxed) == asked {
                 return false;
             }
             let waiting = queues.waiting(Task::Merge);

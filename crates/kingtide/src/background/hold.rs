@@ -27,7 +27,7 @@ impl Background {
     /// Waits until no merge of `family` runs, and keeps others from beginning while the answer lives.
     ///
     /// # Errors
-    /// `ReopenRequired` when merges were cancelled, `Closed` when the database closes meanwhile.
+    /// `ReopenRequired` when merges were cancelled, also because the database closes.
     pub(crate) fn hold_merges(&self, family: &Arc<Family>) -> Result<HeldMerges<'_>> {
         let mut queues = self.lock();
         // One caller at a time; the others wait here.

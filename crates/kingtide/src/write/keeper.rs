@@ -19,8 +19,10 @@ pub(crate) struct KeeperSignal {
     pub(super) is_nudged: AtomicBool,
     /// Set while the keeper sleeps for long because the log is quiet; the next commit wakes it.
     is_idle: AtomicBool,
-    /// When the next interval sync is due, in monotonic nanoseconds; 0 when none is.
+    /// When the next interval sync is due, in monotonic nanoseconds; 0 when none is. Set under the lock of `state`.
     sync_due: AtomicU64,
+    /// The shortest interval that was asked for since then, in nanoseconds; 0 when no sync is due. Set together with `sync_due`.
+    shortest: AtomicU64,
 }
 
 #[derive(Default)]
@@ -60,16 +62,27 @@ impl KeeperSignal {
         self.is_idle.store(is_idle, Ordering::Relaxed);
     }
 
+    /// A commit was made that must be durable within `interval`.
     pub(super) fn sync_within(&self, interval: Duration, env: &dyn Env) {
-        // Relaxed: the keeper is nudged after the store, and rechecks.
-        if self.sync_due.load(Ordering::Relaxed) == 0 {
-            let due = env
-                .monotonic_nanos()
-                .saturating_add(interval.as_nanos() as u64)
-                .max(1);
-            self.sync_due.store(due, Ordering::Release);
-            self.nudge();
+        let interval = u64::try_from(interval.as_nanos())
+            .unwrap_or(u64::MAX)
+            .max(1);
+        // Who asked for as short an interval, or a shorter one, did so before, and its sync comes sooner. Relaxed: if the keeper has
+        // cleared it meanwhile, it has not looked yet how far the log goes, since it does so under the commit lock.
+        let is_soon_enough = || (1..=interval).contains(&self.shortest.load(Ordering::Relaxed));
+        if is_soon_enough() {
+            return;
         }
+        let state = self.state.lock();
+        if is_soon_enough() {
+            return;
+        }
+        let due = env.monotonic_nanos().saturating_add(interval);
+        let before = self.sync_due().unwrap_or(u64::MAX);
+        self.sync_due.store(due.min(before), Ordering::Release);
+        self.shortest.store(interval, Ordering::Relaxed);
+        drop(state);
+        self.nudge();
     }
 
     /// When the next interval sync is due; clears nothing.
@@ -83,6 +96,8 @@ impl KeeperSignal {
 
     /// The keeper is about to sync; commits from now on set a new time.
     pub(crate) fn clear_sync_due(&self) {
+        let _state = self.state.lock();
+        self.shortest.store(0, Ordering::Relaxed);
         self.sync_due.store(0, Ordering::Release);
     }
 
@@ -117,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    /// Goal: a nudge before the keeper waits is not lost, the earliest due time stays, and a stop ends the keeper.
+    /// Goal: a nudge before the keeper waits is not lost, the earliest due time counts, and a stop ends the keeper.
     #[test]
     fn the_keeper_is_woken_and_stopped() {
         let env = MemoryEnv::new(4);
@@ -131,12 +146,35 @@ mod tests {
         assert_eq!(signal.sync_due(), None);
         signal.sync_within(Duration::from_secs(5), &env);
         let due = signal.sync_due().expect("a sync is due");
+        assert_eq!(
+            signal.wait(for_ever),
+            Wake::Nudge,
+            "the keeper must hear of it"
+        );
+        signal.sync_within(Duration::from_secs(9), &env);
+        assert_eq!(signal.sync_due(), Some(due), "there is one sooner");
         signal.sync_within(Duration::from_secs(1), &env);
-        assert_eq!(signal.sync_due(), Some(due), "the first commit decides");
-        let told = signal.wait(for_ever);
-        assert_eq!(told, Wake::Nudge, "the keeper must hear of it");
+        let sooner = signal.sync_due().expect("a sync is due");
+        assert!(
+            sooner < due,
+            "a shorter interval does not wait for a longer one"
+        );
+        assert_eq!(
+            signal.wait(for_ever),
+            Wake::Nudge,
+            "the keeper must hear of it"
+        );
+        env.advance(Duration::from_millis(800));
+        signal.sync_within(Duration::from_millis(900), &env);
+        assert_eq!(
+            signal.sync_due(),
+            Some(sooner),
+            "it stays as soon as it was"
+        );
         signal.clear_sync_due();
         assert_eq!(signal.sync_due(), None);
+        signal.sync_within(Duration::from_secs(5), &env);
+        assert!(signal.sync_due().is_some());
         signal.stop();
         assert_eq!(signal.wait(for_ever), Wake::Stopped);
     }

@@ -77,6 +77,7 @@ impl Pipeline {
         }
         let begun = self.is_watched().then(|| self.env.monotonic_nanos());
         let outcome = self.stall.wait(
+            self.env.as_ref(),
             || !squeeze(),
             || {
                 format!(

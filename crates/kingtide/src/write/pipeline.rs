@@ -414,7 +414,8 @@ impl Pipeline {
     fn note_commit(&self, writes: &WriteSet, sequence: SeqNo, durability: Durability, nudge: bool) {
         if let Durability::Within(interval) = durability {
             self.keeper.sync_within(interval, self.env.as_ref());
-        } else if nudge || self.keeper.is_idle() {
+        }
+        if nudge || self.keeper.is_idle() {
             self.keeper.nudge();
         }
         for section in writes.sections() {
@@ -530,20 +531,26 @@ impl Pipeline {
         full: &Arc<Memory>,
         needed: (usize, usize),
     ) -> Result<()> {
-        // One at a time: a second memtable made in vain would cost as much memory as the first.
-        let _one_at_a_time = family.rotating.lock();
-        if family.is_dropped() || !Arc::ptr_eq(&family.load().active, full) {
-            return Ok(());
+        let is_wanted = || !family.is_dropped() && Arc::ptr_eq(&family.load().active, full);
+        let is_full = || is_wanted() && !self.may_seal(family);
+        loop {
+            // Beside each other: in a queue, each would wait as long as is allowed, behind the one before.
+            let stalled = self.note_stall(family, is_full());
+            let outcome = self.stall.wait(self.env.as_ref(), is_full, || {
+                "memtables fill faster than they are flushed: try again later".to_owned()
+            });
+            self.note_stall_end(family, stalled);
+            outcome?;
+            // One at a time: a second memtable made in vain would cost as much memory as the first.
+            let _one_at_a_time = family.rotating.lock();
+            if !is_wanted() {
+                return Ok(());
+            }
+            if self.may_seal(family) {
+                self.replace_active(family, full, needed);
+                return Ok(());
+            }
         }
-        let is_full = || !self.may_seal(family);
-        let stalled = self.note_stall(family, is_full());
-        let outcome = self.stall.wait(is_full, || {
-            "memtables fill faster than they are flushed: try again later".to_owned()
-        });
-        self.note_stall_end(family, stalled);
-        outcome?;
-        self.replace_active(family, full, needed);
-        Ok(())
     }
 
     /// As [`Pipeline::rotate`], but leaves everything as it is where that would have to wait: for background threads,

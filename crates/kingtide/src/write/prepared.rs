@@ -295,7 +295,7 @@ struct Names {
 #[derive(Debug, Default)]
 pub(crate) struct PreparedNames {
     names: Mutex<Names>,
-    /// Open names; a statistic.
+    /// Prepared names that have no outcome yet; a statistic.
     count: AtomicUsize,
     /// Held over the ordered step of a prepare, and while a family is dropped, so that neither misses the other. Taken
     /// before the commit lock, after the manifest's.
@@ -412,17 +412,14 @@ impl PreparedNames {
     /// The transactions that wait for their outcome, by name.
     pub(crate) fn list(&self) -> Vec<Arc<Prepared>> {
         let names = self.names.lock();
-        let mut list: Vec<_> = names
+        names
             .open
             .values()
             .filter_map(|named| match named {
                 Named::Preparing => None,
                 Named::Prepared(prepared) | Named::Ending(prepared) => Some(Arc::clone(prepared)),
             })
-            .collect();
-        drop(names);
-        list.sort_by(|left, right| left.xid.cmp(&right.xid));
-        list
+            .collect()
     }
 
     /// How many there are.

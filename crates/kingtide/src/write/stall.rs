@@ -8,9 +8,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kingtide_env::sync::{
-    Condvar, Mutex,
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+use kingtide_env::{
+    Env,
+    sync::{
+        Condvar, Mutex,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
 };
 use kingtide_policy::{Turn, Turns};
 
@@ -27,8 +30,7 @@ const SPEED_PARTS: f64 = 4.0;
 
 /// See the module.
 pub(crate) struct Stall {
-    /// The last flush failed like this and none has succeeded since.
-    failure: Mutex<Option<(ErrorKind, Arc<str>)>>,
+    told: Mutex<Told>,
     /// The same, to be looked at in passing.
     is_failing: AtomicBool,
     changed: Condvar,
@@ -45,11 +47,20 @@ pub(crate) struct Stall {
     stalls: AtomicU64,
 }
 
+/// What flushes have told.
+#[derive(Default)]
+struct Told {
+    /// The last flush failed like this and none has succeeded since.
+    failure: Option<(ErrorKind, Arc<str>)>,
+    /// How often a flush has ended or failed.
+    changes: u64,
+}
+
 impl Stall {
     /// Writers wait at most `wait_max`.
     pub(crate) fn new(wait_max: Duration) -> Self {
         Self {
-            failure: Mutex::new(None),
+            told: Mutex::default(),
             is_failing: AtomicBool::new(false),
             changed: Condvar::new(),
             wait_max,
@@ -62,39 +73,45 @@ impl Stall {
         }
     }
 
-    /// Waits until `is_full` is false. It is asked under a lock that flushes take to tell of their end.
+    /// Waits until `is_full` is false. It is asked without any lock, again after each flush that ends, and every 100 ms.
     ///
     /// # Errors
     /// The flush's failure when it keeps failing, else `Busy`, with what `describe` says, after a bounded wait.
     pub(crate) fn wait(
         &self,
+        env: &dyn Env,
         is_full: impl Fn() -> bool,
         describe: impl Fn() -> String,
     ) -> Result<()> {
-        let mut failure = self.failure.lock();
-        let mut waited = Duration::ZERO;
-        while is_full() {
-            if let Some((kind, message)) = &*failure {
+        let mut begun = None;
+        let mut timed_out = Duration::ZERO;
+        loop {
+            let seen = self.told.lock().changes;
+            if !is_full() {
+                return Ok(());
+            }
+            let told = self.told.lock();
+            if let Some((kind, message)) = &told.failure {
                 return Err(Error::new(
                     *kind,
                     format!("memtables are full and cannot be flushed: {message}"),
                 ));
             }
-            if waited.is_zero() {
+            let now = env.monotonic_nanos();
+            if begun.is_none() {
                 // Relaxed: a statistic.
                 self.stalls.fetch_add(1, Ordering::Relaxed);
             }
-            if waited >= self.wait_max {
+            let waited = now.saturating_sub(*begun.get_or_insert(now));
+            // A clock may stand still.
+            if Duration::from_nanos(waited).max(timed_out) >= self.wait_max {
                 return Err(Error::new(ErrorKind::Busy, describe()));
             }
             let step = WAIT_STEP.min(self.wait_max);
-            let (guard, timed_out) = self.changed.wait_timeout(failure, step);
-            failure = guard;
-            if timed_out {
-                waited += step;
+            if told.changes == seen && self.changed.wait_timeout(told, step).1 {
+                timed_out += step;
             }
         }
-        Ok(())
     }
 
     /// True while no memtable waits for its flush.
@@ -118,8 +135,9 @@ impl Stall {
     /// A sealed memtable was flushed or given up with its family.
     pub(crate) fn subtract(&self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
-        let mut failure = self.failure.lock();
-        *failure = None;
+        let mut told = self.told.lock();
+        told.failure = None;
+        told.changes += 1;
         self.is_failing.store(false, Ordering::Relaxed);
         self.changed.notify_all();
     }
@@ -146,8 +164,9 @@ impl Stall {
 
     /// A flush failed; writers that wait for it are told.
     pub(crate) fn note_failure(&self, error: &Error) {
-        let mut failure = self.failure.lock();
-        *failure = Some((error.kind(), error.to_string().into()));
+        let mut told = self.told.lock();
+        told.failure = Some((error.kind(), error.to_string().into()));
+        told.changes += 1;
         self.is_failing.store(true, Ordering::Relaxed);
         self.changed.notify_all();
     }

@@ -581,6 +581,30 @@ fn the_next_memtable_waits_for_the_memory_of_one_that_was_flushed() {
     assert!(!Arc::ptr_eq(&family.load().active, &active));
 }
 
+/// Goal: writers wait for room beside each other, not each for the bound of the one before, and one of them exchanges the memtable.
+/// Method: both have begun to wait before there is room.
+#[test]
+fn writers_wait_for_room_beside_each_other() {
+    let (pipeline, family) = pipeline();
+    let full = Arc::clone(&family.load().active);
+    family.is_giving_back.store(true, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        let waiting = [(); 2].map(|()| scope.spawn(|| pipeline.rotate(&family, &full, (0, 0))));
+        while pipeline.stall.counts().0 < 2 {
+            std::thread::yield_now();
+        }
+        assert!(Arc::ptr_eq(&family.load().active, &full));
+        family.is_giving_back.store(false, Ordering::Relaxed);
+        pipeline.stall.add();
+        pipeline.stall.subtract();
+        for waiting in waiting {
+            let outcome = waiting.join().expect("no panic");
+            outcome.expect("there is room");
+        }
+    });
+    assert!(!Arc::ptr_eq(&family.load().active, &full));
+}
+
 /// Goal: after a close nothing is committed, and a dropped family takes nothing.
 #[test]
 fn closed_and_dropped_are_refused() {

@@ -1,5 +1,7 @@
 use std::{sync::atomic::AtomicBool, thread};
 
+use kingtide_env::MemoryEnv;
+
 use super::*;
 
 fn disk_full() -> Error {
@@ -11,7 +13,8 @@ fn stall() -> Stall {
 }
 
 fn wait(stall: &Stall, is_full: impl Fn() -> bool) -> Result<()> {
-    stall.wait(is_full, || "full: try again later".to_owned())
+    let env = MemoryEnv::new(1);
+    stall.wait(&env, is_full, || "full: try again later".to_owned())
 }
 
 /// Goal: nobody waits while there is room, whether flushing fails or not.
@@ -49,6 +52,21 @@ fn the_wait_ends_with_busy() {
     assert!(error.to_string().contains("try again later"), "{error}");
 }
 
+/// Goal: the wait is bounded also where there is always something to wake up for. Method: a flush of another family ends each time
+/// the writer looks, and a second passes.
+#[test]
+fn the_wait_ends_though_others_go_on() {
+    let (stall, env) = (stall(), MemoryEnv::new(1));
+    let is_full = || {
+        stall.add();
+        stall.subtract();
+        env.advance(Duration::from_secs(1));
+        true
+    };
+    let error = stall.wait(&env, is_full, || "full".to_owned());
+    assert_eq!(error.expect_err("never any room").kind(), ErrorKind::Busy);
+}
+
 /// Goal: writers that wait already are woken by room and by a failure. Method: a thread waits on a full stall; what
 /// ends the wait comes once it waits.
 #[test]
@@ -66,7 +84,7 @@ fn a_waiting_writer_is_woken() {
                 })
             })
         };
-        // The question is asked under the lock, so what follows finds the writer waiting.
+        // What follows finds the writer waiting, or before it waits: it is told of either.
         while !asked.load(std::sync::atomic::Ordering::SeqCst) {
             thread::yield_now();
         }
