@@ -90,9 +90,9 @@ fn summarize(group: &[&Row]) -> Summary {
         *field(&mut row) = median(good.iter().map(|row| of(row)).collect());
     }
     // Known at the end of a run only, which other rounds may not have reached.
+    let whole = || good.iter().filter(|row| row.db_size_mb > 0.0);
     for (field, of) in FIELDS_OF_END {
-        let known = good.iter().map(|row| of(row));
-        *field(&mut row) = median(known.filter(|number| *number > 0.0).collect());
+        *field(&mut row) = median(whole().map(|row| of(row)).collect());
     }
     row.round = 0;
     row.status = Status::Ok;
@@ -211,6 +211,17 @@ mod tests {
         assert_eq!(all[0].rounds, 2);
         assert!((all[0].row.db_size_mb - 10.0).abs() < 1e-9);
         assert!((all[0].row.write_amp - 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_was_measured_as_nothing_counts() {
+        let round = |round, read_amp| Row {
+            db_size_mb: 10.0,
+            read_amp,
+            ..row("a", round, 1.0)
+        };
+        let all = Summary::of(&[round(1, 0.0), round(2, 0.0), round(3, 5.0)]);
+        assert!(all[0].row.read_amp.abs() < 1e-9);
     }
 
     #[test]

@@ -203,6 +203,27 @@ impl Workload {
         )
     }
 
+    /// What its calls do, as far as rows tell it.
+    #[must_use]
+    pub fn operations(self) -> &'static [OperationKind] {
+        use OperationKind::{All, Delete, Get, Insert, Iter, Put, Range, Rmw, Seek, Txn};
+        match self {
+            Self::Write => &[Put],
+            Self::Read | Self::Missing | Self::YcsbC => &[Get],
+            Self::Delete => &[Delete],
+            Self::Seek => &[Seek],
+            Self::Range => &[Range],
+            Self::Iterate => &[Iter],
+            Self::Rmw => &[Rmw],
+            Self::Txn => &[Txn],
+            Self::Mixed | Self::YcsbA | Self::YcsbB => &[Get, Put, All],
+            // When all keys are there, they are written again.
+            Self::YcsbD => &[Get, Insert, Put, All],
+            Self::YcsbE => &[Range, Insert, Put, All],
+            Self::YcsbF => &[Get, Rmw, All],
+        }
+    }
+
     /// Whether it draws from a zipfian distribution, whatever the pattern.
     #[must_use]
     pub fn is_ycsb(self) -> bool {

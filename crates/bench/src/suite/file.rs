@@ -309,6 +309,11 @@ mod tests {
                 "no measured step",
             ),
             (
+                "name = \"x\"\ntargets = [{row = \"r\", test = \"t\", operation = \"SEEK\"}]\n\
+                 [[test]]\nname = \"t\"\nsteps = [{ workload = \"write\" }, { workload = \"read\" }]",
+                "no measured step",
+            ),
+            (
                 "name = \"x\"\ntargets = [{row = \"r\", test = \"t\", operation = \"GET\", ratio = 0.0}]\n\
                  [[test]]\nname = \"t\"\nsteps = [{ workload = \"write\" }, { workload = \"read\" }]",
                 "ratio must be above 0",

@@ -278,17 +278,23 @@ fn step_row(base: Row, report: &StepReport, end: Option<&RunEnd>) -> Row {
 }
 
 fn judge(report: &StepReport) -> (Status, Cow<'_, str>) {
-    if let Some(failure) = &report.failure {
-        return (Status::Partial, Cow::Borrowed(failure));
+    let wrong = || {
+        format!(
+            "wrong answers: {} keys missing, {} keys or values wrong",
+            report.missing, report.wrong
+        )
+    };
+    match &report.failure {
+        None if report.is_right() => (Status::Ok, Cow::Borrowed("")),
+        None => (Status::Failed, Cow::Owned(wrong())),
+        Some(failure) if report.missing == 0 && report.wrong == 0 => {
+            (Status::Partial, Cow::Borrowed(failure))
+        }
+        Some(failure) => (
+            Status::Failed,
+            Cow::Owned(format!("{}; {failure}", wrong())),
+        ),
     }
-    if report.is_right() {
-        return (Status::Ok, Cow::Borrowed(""));
-    }
-    let text = format!(
-        "wrong answers: {} keys missing, {} keys or values wrong",
-        report.missing, report.wrong
-    );
-    (Status::Failed, Cow::Owned(text))
 }
 
 fn operation_row(of_step: Row, report: &OperationReport) -> Row {

@@ -171,10 +171,11 @@ impl Target {
             step.is_measured
                 && self.workload.is_none_or(|wanted| wanted == step.workload)
                 && self.pattern.is_none_or(|wanted| wanted == step.pattern)
+                && step.workload.operations().contains(&self.operation)
         });
         match steps.next() {
             Some(_) => None,
-            None => Some("no measured step of the test is like that".into()),
+            None => Some("no measured step of the test is like that, or does that".into()),
         }
     }
 
@@ -190,7 +191,8 @@ impl Target {
                 .is_none_or(|wanted| wanted.name() == row.pattern)
     }
 
-    /// Round and number of each good round of `engine`.
+    /// Round and number of each good round of `engine` in which it was measured: what is known only at the end of a run, such as the size
+    /// after closing, is 0 in rows of one that did not come to it.
     fn numbers(&self, rows: &[Row], engine: &str) -> Vec<(u64, f64)> {
         let of_engine = rows.iter().filter(|row| row.engine == engine);
         let mut numbers: Vec<(u64, f64)> = Vec::new();
@@ -200,6 +202,7 @@ impl Target {
                 numbers.push((row.round, self.metric.of(row)));
             }
         }
+        numbers.retain(|(_, number)| *number > 0.0);
         numbers
     }
 
@@ -361,6 +364,9 @@ mod tests {
             (less, 0.5, &[(3.0, 2.0)], Judgement::Missed),
             (less, 0.5, &[], Judgement::Unmeasured),
             (more, 0.5, &[(1.0, 0.0)], Judgement::Unmeasured),
+            // A run that did not come to its end has no memory, rather than little.
+            (less, 0.5, &[(0.0, 3.0)], Judgement::Unmeasured),
+            (less, 0.5, &[(0.0, 3.0), (2.0, 2.0)], Judgement::Missed),
         ] {
             assert_eq!(
                 judged(metric, ratio, pairs),
