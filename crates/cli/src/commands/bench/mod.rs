@@ -124,9 +124,9 @@ fn remark(ended: Ended, runs: usize) -> Option<String> {
 /// What becomes of older results.
 fn older(outcome: &kingtide_bench::Result<Ended>) -> Older {
     match outcome {
-        Ok(Ended::Whole | Ended::Interrupted(1..)) => Older::Replaced,
-        // Too little to lose older ones for, or not all that there was.
-        Ok(Ended::Interrupted(0)) | Err(_) => Older::Kept,
+        Ok(Ended::Whole) => Older::Replaced,
+        // Older ones may be whole.
+        Ok(Ended::Interrupted(_)) | Err(_) => Older::Kept,
     }
 }
 

@@ -135,7 +135,7 @@ fn timeline(summary: &Summary, operation: &str) -> Option<String> {
 
 fn reason(row: &Row) -> String {
     let mut text = String::new();
-    if row.status == Status::Partial {
+    if row.status == Status::Partial && row.operations_done > 0 {
         text.push_str(&format!(
             ", {} operations were done before",
             count(row.operations_done as f64)
