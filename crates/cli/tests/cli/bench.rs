@@ -414,6 +414,19 @@ fn rows_of_one_file_only_are_listed_and_missing_ones_fail() {
     assert_eq!(objects[2]["only_in"], "new", "{ran:?}");
 }
 
+/// Goal: what became worse is counted by its own rows. Method: two rows, of which one is slower.
+#[test]
+fn only_rows_that_became_worse_are_counted() {
+    let place = Place::new();
+    let (same, fast) = (("read", "none", 9.0), ("seek", "none", 9.0));
+    let old = results(&place, "old.csv", &[same, fast]);
+    let new = results(&place, "new.csv", &[same, ("seek", "none", 1.0)]);
+    let ran = run(&["bench", "compare", &old, &new]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    let told = "kingtide: 1 number in 1 row became worse\n";
+    assert!(ran.stderr.ends_with(told), "{ran:?}");
+}
+
 #[test]
 fn files_that_do_not_pair_say_in_what_they_differ() {
     let place = Place::new();

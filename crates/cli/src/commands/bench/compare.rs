@@ -74,13 +74,7 @@ pub(super) fn run(args: &CompareArgs, output: &mut Output) -> Result<()> {
 /// An error when a number became worse, or a row is gone.
 fn judge(comparison: &Comparison, args: &CompareArgs) -> Result<()> {
     let mut found = Vec::new();
-    match comparison.regressions().len() {
-        0 => {}
-        worse => found.push(format!(
-            "{worse} numbers in {} rows became worse",
-            comparison.pairs.len()
-        )),
-    }
+    found.extend(worse(comparison));
     match comparison.only_old.len() {
         gone if gone > 0 && !args.allow_missing => found.push(format!(
             "rows of {} that are not in {}: {gone} (--allow-missing if that is meant)",
@@ -94,6 +88,26 @@ fn judge(comparison: &Comparison, args: &CompareArgs) -> Result<()> {
     } else {
         Err(Failure::Benchmark(found.join("; ")))
     }
+}
+
+/// How many numbers became worse, and in how many rows; `None` when none did.
+fn worse(comparison: &Comparison) -> Option<String> {
+    let of = |pair: &Pair| {
+        let worse = pair.differences.iter();
+        worse
+            .filter(|difference| difference.verdict == Verdict::Regressed)
+            .count()
+    };
+    let counts = comparison.pairs.iter().map(of).filter(|count| *count > 0);
+    let counts: Vec<usize> = counts.collect();
+    let counted = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    };
+    (!counts.is_empty()).then(|| {
+        let numbers = counted(counts.iter().sum(), "number");
+        format!("{numbers} in {} became worse", counted(counts.len(), "row"))
+    })
 }
 
 /// A comparison, and for each row what to call its operation.
