@@ -1,5 +1,6 @@
 //! What is run, as plain data: the same for every engine, sent as JSON to the process that runs it.
 
+mod amount;
 mod choice;
 mod step;
 
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use amount::{parse_bytes, parse_count};
 pub use choice::{
     Codec, EngineChoice, EngineKind, OperationKind, Pattern, SyncChoice, ValueContent, Workload,
 };

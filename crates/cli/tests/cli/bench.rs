@@ -324,6 +324,14 @@ fn settings_that_make_no_sense_are_refused() {
         (&["--engine", "kingtide=/x"], "linked in"),
         (&["nosuch"], "nosuch"),
         (&["--cache", "1X"], "1X"),
+        (
+            &["--keys", "1X"],
+            "'--keys <COUNT>': \"1X\" is not a number; write 500000, 500K",
+        ),
+        (
+            &["--key-bytes", "1X"],
+            "'--key-bytes <SIZE>': \"1X\" is not a size; write 4096, 4K",
+        ),
         (&["--key-bytes", "1"], "keys of 1 bytes"),
         (&["--threads", "0"], "threads"),
         (&["--compression-ratio", "2"], "ratio"),
