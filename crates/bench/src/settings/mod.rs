@@ -247,6 +247,14 @@ impl Settings {
             ));
         }
         self.steps.iter().try_for_each(Step::check)?;
+        let longest = self.steps.iter().filter(|step| step.has_ranges());
+        let longest = longest.map(|step| step.range_entries).max().unwrap_or(0);
+        if longest > self.keys {
+            return problem(format!(
+                "a range of {longest} entries is longer than all {} keys: shorter ranges (--range) or more keys (--keys)",
+                self.keys
+            ));
+        }
         let (batch_bytes, most) = (self.batch_bytes_max(), Self::BATCH_BYTES_MAX);
         if batch_bytes > most {
             return problem(format!(

@@ -54,7 +54,7 @@ options! {
     /// Operations of a write batch, keys of a transaction. Default: 100, for `txn` 1.
     #[serde(deserialize_with = "count")]
     batch: usize,
-    /// Entries of a range. Default: 100.
+    /// Entries of a range. Default: 100, or as many as keys.
     #[serde(deserialize_with = "count")]
     range: u64,
     /// Bytes of a key. Default: 16.
@@ -163,6 +163,8 @@ impl Options {
             rate: None,
             ..top.clone()
         };
+        // A suite that is made smaller stays sound: its ranges become no longer than all keys.
+        let is_shrunk = keys < self.keys.or(self.operations).unwrap_or(KEYS);
         let mut steps = Vec::new();
         for options in given {
             let options = options.over(self);
@@ -171,7 +173,15 @@ impl Options {
             } else {
                 top
             };
-            steps.push(top.over(&options).step(keys, scale)?);
+            let mut step = top.over(&options).step(keys, scale)?;
+            let is_asked_for = match is_shrunk {
+                true => top.range.is_some(),
+                false => top.range.or(options.range).is_some(),
+            };
+            if !is_asked_for {
+                step.range_entries = step.range_entries.min(keys).max(1);
+            }
+            steps.push(step);
         }
         let default = Settings::new(EngineKind::Kingtide, PathBuf::new());
         let has_transactions = steps.iter().any(|step| step.workload == Workload::Txn);
@@ -317,6 +327,43 @@ mod tests {
             (seek.operations, seek.threads, seek.batch_operations),
             (5, 2, 100)
         );
+    }
+
+    /// Goal: what is asked for is done or refused; what a suite says about ranges goes with its keys. Method: ranges of 1,000 by a
+    /// suite of 5,000 keys and by the command line, and the default, with fewer and fewer keys.
+    #[test]
+    fn ranges_are_no_longer_than_all_keys() {
+        let of_suite =
+            "keys = 5000\nsteps = [{workload = \"write\"}, {workload = \"range\", range = 1000}]";
+        let default = "keys = 50\nsteps = [{workload = \"write\"}, {workload = \"range\"}]";
+        let too_long =
+            "keys = 50\nsteps = [{workload = \"write\"}, {workload = \"range\", range = 51}]";
+        let range = |text: &str, keys, range, scale| {
+            let test: Options = toml::from_str(text).expect("options");
+            let top = Options {
+                keys,
+                range,
+                ..Options::default()
+            };
+            let settings = test.settings(&top, scale).expect("sound");
+            let refused = settings.check().err().map(|refused| refused.to_string());
+            refused.map_or(Ok(settings.steps[1].range_entries), Err)
+        };
+        assert_eq!(range(of_suite, None, None, 1.0), Ok(1000));
+        assert_eq!(range(of_suite, None, None, 0.1), Ok(500));
+        assert_eq!(range(of_suite, None, None, 1e-9), Ok(1));
+        assert_eq!(range(of_suite, Some(7), None, 1.0), Ok(7));
+        assert_eq!(range(of_suite, None, Some(2000), 1.0), Ok(2000));
+        assert_eq!(range(default, None, None, 1.0), Ok(50));
+        for refused in [
+            range(of_suite, None, Some(1000), 0.1),
+            range(of_suite, None, Some(5001), 1.0),
+            range(default, None, Some(51), 1.0),
+            range(too_long, None, None, 1.0),
+        ] {
+            let message = refused.expect_err("too long");
+            assert!(message.contains("is longer than all"), "{message}");
+        }
     }
 
     #[test]

@@ -336,6 +336,10 @@ fn settings_that_make_no_sense_are_refused() {
         (&["--threads", "0"], "threads"),
         (&["--compression-ratio", "2"], "ratio"),
         (&["--batch", "0"], "batch"),
+        (
+            &["range", "--range", "1M"],
+            "a range of 1000000 entries is longer than all 1000 keys",
+        ),
         (&["--rounds", "0"], "rounds"),
         (&["quick", "--scale", "0"], "scale"),
         (&["quick", "--only", "nosuch"], "nosuch"),
