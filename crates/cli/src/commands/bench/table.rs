@@ -36,8 +36,8 @@ const SPARE: [&str; 13] = [
     "on disk", "p50", "p99",
 ];
 
-/// One line for each operation of each test and engine, medians over the rounds, in as many columns as `room` allows; then
-/// what went wrong.
+/// One line for each operation of each test and engine, medians over the rounds, in as many columns as `room` allows, if any went
+/// well; then what went wrong.
 pub(super) fn results(summaries: &[Summary], room: Option<u16>) -> String {
     let operations = operation_labels(summaries.iter().map(|summary| &summary.row));
     let told: Vec<(&Summary, String)> = summaries.iter().zip(operations).collect();
@@ -45,7 +45,10 @@ pub(super) fn results(summaries: &[Summary], room: Option<u16>) -> String {
     let lines: Vec<Vec<String>> = good
         .map(|(summary, operation)| line(summary, operation))
         .collect();
-    let table = fitted(&HEADER, &lines, &SPARE, room, "--csv");
+    let table = match lines.is_empty() {
+        true => String::new(),
+        false => fitted(&HEADER, &lines, &SPARE, room, "--csv"),
+    };
     let each = |tell: fn(&Summary, &str) -> Option<String>| -> String {
         let lines = told.iter();
         lines
@@ -289,6 +292,16 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("kingtide: 1.0"), "{text}");
+    }
+
+    #[test]
+    fn nothing_but_failures_needs_no_table() {
+        let rows = [Row {
+            error: "disk full".into(),
+            ..row("read", Status::Failed)
+        }];
+        let text = results(&Summary::of(&rows), None);
+        assert_eq!(text, "kingtide: all GET: failed: disk full\n");
     }
 
     fn row(workload: &str, status: Status) -> Row {
