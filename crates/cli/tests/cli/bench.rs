@@ -217,6 +217,23 @@ fn a_table_is_printed_for_people() {
     assert!(ran.text().contains("core"), "{ran:?}");
 }
 
+/// Goal: no directory is named as one that is there when it is not. Method: a run that keeps its databases and one that does not.
+#[test]
+fn databases_are_where_the_remark_says() {
+    let place = Place::new();
+    let folder = place.argument("");
+    let run = ["bench", "write", "--db", &folder, "-n", "500"];
+    let ran = run_well(&run);
+    assert!(!ran.text().contains("kingtide-bench-"), "{ran:?}");
+    assert!(ran.text().contains("and are removed\n"), "{ran:?}");
+    let ran = run_well(&[&run[..], &["--keep"]].concat());
+    let told = ran
+        .text()
+        .lines()
+        .find_map(|line| line.strip_prefix("databases kept in "));
+    assert!(told.is_some_and(|told| Path::new(told).is_dir()), "{ran:?}");
+}
+
 #[test]
 fn an_engine_that_is_not_there_is_reported() {
     let place = Place::new();

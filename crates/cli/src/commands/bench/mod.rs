@@ -78,11 +78,13 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
     let runs = progress.runs;
     let (results, failures, mut notes) = progress.finish();
     notes.extend(busy_warnings(&machine.info(), machine.busy_processors()));
-    notes.push(format!("databases were in {}", directory.path().display()));
+    let whereabouts = whereabouts(directory.path(), &parent, args.outputs.keep);
+    notes.push(whereabouts.clone());
     let remark = outcome.as_ref().ok().and_then(|ended| remark(*ended, runs));
     let failed_rows = results.finish(&notes, remark.as_deref(), older(&outcome), output)?;
-    if args.outputs.keep {
-        output.note(&format!("databases kept in {}", directory.path().display()));
+    // Otherwise the remarks under the table say so.
+    if args.outputs.keep && output.json {
+        output.note(&whereabouts);
     }
     outcome.map_err(failed)?;
     if let Some(remark) = remark {
@@ -109,6 +111,14 @@ fn directory_in(parent: &Path, keep: bool) -> Result<TempDir> {
         "make a directory in {}",
         parent.display()
     )))
+}
+
+/// Where the databases are, or were.
+fn whereabouts(directory: &Path, parent: &Path, keep: bool) -> String {
+    match keep {
+        true => format!("databases kept in {}", directory.display()),
+        false => format!("databases were below {} and are removed", parent.display()),
+    }
 }
 
 /// What is to be said of results that are not whole.
