@@ -215,6 +215,16 @@ fn a_table_is_printed_for_people() {
     assert!(ran.text().contains("kingtide"), "{ran:?}");
     // Either they run or the note says why not.
     assert!(ran.text().contains("core"), "{ran:?}");
+    let version = concat!("kingtide: ", env!("CARGO_PKG_VERSION"), "\n");
+    assert!(ran.text().contains(version), "{ran:?}");
+    let folder = place.argument("");
+    let quiet = run_well(&["bench", "write", "-q", "--db", &folder, "-n", "500"]);
+    assert_eq!(
+        quiet.text().lines().count(),
+        2,
+        "the table alone: {quiet:?}"
+    );
+    assert!(quiet.stderr.is_empty(), "{quiet:?}");
 }
 
 /// Goal: no directory is named as one that is there when it is not. Method: a run that keeps its databases and one that does not.

@@ -103,7 +103,8 @@ impl Results {
         let judged = judge(&self.targets, &self.rows, &self.engine);
         let above = remark.map_or_else(String::new, |remark| format!("{remark}\n"));
         let summaries = Summary::of(&self.rows);
-        let mut below: String = notes.iter().map(|note| format!("{note}\n")).collect();
+        let mut below = table::versions(&summaries);
+        below.extend(notes.iter().map(|note| format!("{note}\n")));
         let of_targets = targets::targets(&judged);
         if !of_targets.is_empty() {
             below.push('\n');
