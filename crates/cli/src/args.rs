@@ -409,6 +409,16 @@ pub(crate) struct ExportArgs {
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, allow_negative_numbers = true)]
 pub(crate) struct BenchArgs {
+    /// In the place of the option of all commands, which is refused here, so that no help offers it.
+    #[arg(
+        long,
+        short = 'f',
+        id = "family",
+        value_name = "NAME",
+        global = true,
+        hide = true
+    )]
+    pub(crate) family: Option<String>,
     #[command(subcommand)]
     pub(crate) action: Option<BenchAction>,
     #[arg(value_name = "SUITE|WORKLOAD", help = subject_help(), hide_possible_values = true)]
@@ -745,6 +755,30 @@ mod tests {
                 "value_content"
             ]
         );
+    }
+
+    #[test]
+    fn what_is_refused_is_not_offered() {
+        for words in [
+            &["bench"][..],
+            &["bench", "compare"],
+            &["bench", "show"],
+            &["stats"],
+        ] {
+            let line = ["kingtide"].iter().chain(words).chain(&["--help"]);
+            let help = Cli::try_parse_from(line).expect_err("help").to_string();
+            let is_offered = help.contains("--family");
+            assert_eq!(is_offered, words == ["stats"], "{words:?}: {help}");
+        }
+        for line in [
+            "-f x bench read",
+            "bench -f x read",
+            "bench compare a b -f x",
+        ] {
+            let words = ["kingtide"].into_iter().chain(line.split(' '));
+            let cli = Cli::try_parse_from(words).expect("it is refused later");
+            assert_eq!(cli.global.family.as_deref(), Some("x"), "{line}");
+        }
     }
 
     fn is_switch(argument: &clap::Arg) -> bool {

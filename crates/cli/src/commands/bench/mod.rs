@@ -33,14 +33,14 @@ const CHILD: &str = "bench-child";
 const SPIN: &str = "spin";
 
 pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Result<()> {
+    if global.family.is_some() || args.family.is_some() {
+        let text = "a benchmark has families of its own: leave out --family".to_owned();
+        return Err(usage(BenchError::Settings(text)));
+    }
     match &args.action {
         Some(BenchAction::Compare(compare)) => return compare::run(compare, output),
         Some(BenchAction::Show(show)) => return show::run(show, output),
         None => (),
-    }
-    if global.family.is_some() {
-        let text = "a benchmark has families of its own: leave out --family".to_owned();
-        return Err(usage(BenchError::Settings(text)));
     }
     let suite = suite(args).map_err(usage)?;
     let interrupts =
