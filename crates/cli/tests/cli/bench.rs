@@ -320,7 +320,12 @@ fn an_engine_that_fails_in_the_middle_keeps_its_rows() {
         .expect("a shell");
     let told = String::from_utf8_lossy(&limited.stderr);
     assert_eq!(limited.status.code(), Some(2), "{told}");
-    assert!(told.contains("rows that failed, told above: 3"), "{told}");
+    // The step that broke off is one or the other.
+    let counts = [
+        "rows that failed, told above: 3",
+        "rows told above: 2 failed, 1 partial",
+    ];
+    assert!(counts.iter().any(|counts| told.contains(counts)), "{told}");
     let table = String::from_utf8_lossy(&limited.stdout);
     let first = table.lines().nth(1).unwrap_or_default();
     assert!(

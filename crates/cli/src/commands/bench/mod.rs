@@ -81,7 +81,7 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
     let whereabouts = whereabouts(directory.path(), &parent, args.outputs.keep);
     notes.push(whereabouts.clone());
     let remark = outcome.as_ref().ok().and_then(|ended| remark(*ended, runs));
-    let failed_rows = results.finish(&notes, remark.as_deref(), older(&outcome), output)?;
+    let unwell = results.finish(&notes, remark.as_deref(), older(&outcome), output)?;
     // Otherwise the remarks under the table say so.
     if args.outputs.keep && output.json {
         output.note(&whereabouts);
@@ -96,7 +96,7 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
     let message = if output.json || output.quiet {
         failures.join("; ")
     } else {
-        format!("rows that failed, told above: {failed_rows}")
+        unwell.to_string()
     };
     Err(Failure::Benchmark(message))
 }
