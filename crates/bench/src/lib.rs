@@ -48,7 +48,7 @@ pub use report::{Event, LatencyNanos, OperationReport, RunEnd, StepReport, Usage
 pub use row::{MachineInfo, Row, Status, TimelinePoint};
 pub use settings::{
     Codec, EngineChoice, EngineKind, OperationKind, Pattern, Settings, Step, SyncChoice,
-    ValueContent, Workload,
+    ValueContent, Workload, parse_bytes, parse_count,
 };
 pub use spin::{Spinners, spin_until_stdin_closes};
 pub use summary::Summary;

@@ -33,8 +33,8 @@ impl Summary {
         (self.ops_per_sec_max - self.ops_per_sec_min) / self.row.ops_per_sec * 100.0
     }
 
-    /// Groups rows by engine, version and what `compare` pairs rows by, all settings that they tell included, in the order in which
-    /// each group first appears.
+    /// Groups rows by engine, version and what `compare` pairs rows by, all settings that they tell included. What is to be compared comes
+    /// together: tests, in each test what was measured, and of that the engines, each in the order in which they first appear.
     ///
     /// ```
     /// use kingtide_bench::{Row, Summary};
@@ -47,11 +47,35 @@ impl Summary {
     /// ```
     #[must_use]
     pub fn of(rows: &[Row]) -> Vec<Self> {
-        let groups = grouped(rows, |row| {
-            (&row.engine, &row.engine_version, TestKey::of(row))
+        let mut groups = grouped(rows, |row| (engine(row), TestKey::of(row)));
+        let tests = order(rows, |row| (&row.suite, &row.test_name));
+        let keys = order(rows, TestKey::of);
+        let engines = order(rows, engine);
+        groups.sort_by_key(|((engine, key), group)| {
+            let row = group[0];
+            (
+                place(&tests, &(&row.suite, &row.test_name)),
+                place(&keys, key),
+                place(&engines, engine),
+            )
         });
         groups.iter().map(|(_, group)| summarize(group)).collect()
     }
+}
+
+/// An engine of one version.
+fn engine(row: &Row) -> (&str, &str) {
+    (&row.engine, &row.engine_version)
+}
+
+/// Each `key`, in the order in which they first appear.
+fn order<'a, K: PartialEq>(rows: &'a [Row], key: impl Fn(&'a Row) -> K) -> Vec<K> {
+    let groups = grouped(rows, key);
+    groups.into_iter().map(|(key, _)| key).collect()
+}
+
+fn place<K: PartialEq>(order: &[K], key: &K) -> Option<usize> {
+    order.iter().position(|other| other == key)
 }
 
 /// The rows of each `key`, with it, in the order in which they first appear.
@@ -198,6 +222,45 @@ mod tests {
         assert!((all[0].row.p99_us - 75_000.0).abs() < 1e-6);
         assert!((all[0].ops_per_sec_max - 20.0).abs() < 1e-9);
         assert_eq!(all[1].row.engine, "b");
+    }
+
+    /// Goal: rows that are to be compared stand under each other. Method: two engines that tell the operations of a test in
+    /// different orders, and a second test, which only the second engine has first.
+    #[test]
+    fn engines_stand_together_for_each_operation() {
+        let row = |test: &str, engine: &str, operation: &str| Row {
+            test_name: test.into(),
+            operation: operation.into(),
+            ..row(engine, 1, 1.0)
+        };
+        let rows = [
+            row("mixed", "a", "GET"),
+            row("mixed", "a", "PUT"),
+            row("mixed", "a", "ALL"),
+            row("mixed", "b", "PUT"),
+            row("mixed", "b", "GET"),
+            row("mixed", "b", "ALL"),
+            row("read", "b", "GET"),
+            row("read", "a", "GET"),
+        ];
+        let all = Summary::of(&rows);
+        let order = all.iter().map(|one| {
+            let row = &one.row;
+            format!("{} {} {}", row.test_name, row.operation, row.engine)
+        });
+        assert_eq!(
+            order.collect::<Vec<_>>(),
+            [
+                "mixed GET a",
+                "mixed GET b",
+                "mixed PUT a",
+                "mixed PUT b",
+                "mixed ALL a",
+                "mixed ALL b",
+                "read GET a",
+                "read GET b",
+            ]
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use clap_complete::Shell;
 use kingtide_bench::{
     Codec, EngineChoice, EngineKind, Pattern, SyncChoice, ValueContent, ValueSizes, Workload,
-    suite::{BUILT_IN, parse_bytes},
+    parse_bytes, parse_count, suite::BUILT_IN,
 };
 
 use crate::offered::{choice, offered};
@@ -409,6 +409,16 @@ pub(crate) struct ExportArgs {
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, allow_negative_numbers = true)]
 pub(crate) struct BenchArgs {
+    /// In the place of the option of all commands, which is refused here, so that no help offers it.
+    #[arg(
+        long,
+        short = 'f',
+        id = "family",
+        value_name = "NAME",
+        global = true,
+        hide = true
+    )]
+    pub(crate) family: Option<String>,
     #[command(subcommand)]
     pub(crate) action: Option<BenchAction>,
     #[arg(value_name = "SUITE|WORKLOAD", help = subject_help(), hide_possible_values = true)]
@@ -515,29 +525,30 @@ pub(crate) struct BenchOutputs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Options of the tests; those of a suite give way to these")]
 pub(crate) struct BenchOptions {
-    /// Keys to write, and operations of each workload [default: 500000]
-    #[arg(long, short = 'n')]
+    /// Keys to write, and operations of each workload; K, M, G are thousands: 1M is 1,000,000 [default: 500K]
+    #[arg(long, short = 'n', value_name = "COUNT", value_parser = parse_count)]
     pub(crate) operations: Option<u64>,
-    /// Different keys [default: as many as operations]
-    #[arg(long)]
+    /// Different keys; K, M, G are thousands [default: as many as operations]
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     pub(crate) keys: Option<u64>,
     /// Threads that call the engine [default: 1]
     #[arg(long, short = 't')]
     pub(crate) threads: Option<usize>,
-    /// Operations per write batch; keys of a transaction [default: 100, for txn 1]
-    #[arg(long, short = 'b')]
+    /// Operations per write batch; keys of a transaction; K, M, G are thousands [default: 100, for txn 1]
+    #[arg(long, short = 'b', value_name = "COUNT", value_parser = small_count)]
     pub(crate) batch: Option<usize>,
-    /// Entries per range [default: 100]
-    #[arg(long)]
+    /// Entries per range; K, M, G are thousands [default: 100]
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     pub(crate) range: Option<u64>,
-    /// Length of keys [default: 16]
-    #[arg(long)]
+    /// Length of keys, in bytes; K is 1,024 [default: 16]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) key_bytes: Option<usize>,
-    /// Bytes that all keys begin with [default: 0]
-    #[arg(long)]
+    /// Bytes that all keys begin with; K is 1,024 [default: 0]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) key_prefix_bytes: Option<usize>,
-    /// Length of values: a number, uniform:MIN-MAX or log-uniform:MIN-MAX [default: 100]
-    #[arg(long, value_parser = |text: &str| text.parse::<ValueSizes>())]
+    /// Length of values, in bytes: a number, uniform:MIN-MAX or log-uniform:MIN-MAX; K, M, G are 1,024 and its powers
+    /// [default: 100]
+    #[arg(long, value_name = "SIZE", value_parser = |text: &str| text.parse::<ValueSizes>())]
     pub(crate) value_bytes: Option<ValueSizes>,
     /// What values consist of; marked tells every wrong one, counter is as in the published tests [default: marked]
     #[arg(long, value_parser = choice(ValueContent::ALL, ValueContent::name))]
@@ -557,8 +568,8 @@ pub(crate) struct BenchOptions {
     /// Seconds that each workload runs, in place of a number of operations; 0 for none [default: 0]
     #[arg(long)]
     pub(crate) seconds: Option<f64>,
-    /// Operations that are begun in a second, at most; 0 for no limit [default: 0]
-    #[arg(long)]
+    /// Operations that are begun in a second, at most; K, M, G are thousands; 0 for no limit [default: 0]
+    #[arg(long, value_name = "COUNT", value_parser = rate)]
     pub(crate) rate: Option<f64>,
     /// Report each second too (JSON lines)
     #[arg(long)]
@@ -572,10 +583,10 @@ pub(crate) struct BenchOptions {
     /// Period of `--sync interval`, in milliseconds [default: 128]
     #[arg(long)]
     pub(crate) sync_interval: Option<u64>,
-    /// Block cache, in bytes; K, M, G are allowed [default: 64M]
+    /// Block cache, in bytes; K, M, G are 1,024 and its powers [default: 64M]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) cache: Option<usize>,
-    /// Memtable, in bytes; K, M, G are allowed [default: 64M]
+    /// Memtable, in bytes; K, M, G are 1,024 and its powers [default: 64M]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) memtable: Option<usize>,
     /// Block compression [default: lz4]
@@ -648,6 +659,20 @@ fn subject_help() -> String {
         suites.join(", "),
         workloads.join(", ")
     )
+}
+
+/// As [`parse_count`], of what is in memory at once.
+fn small_count(text: &str) -> Result<usize, String> {
+    let count = parse_count(text)?;
+    usize::try_from(count).map_err(|source| source.to_string())
+}
+
+/// Operations in a second, which need not be whole.
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) => Ok(number),
+        Err(_) => parse_count(text).map(|count| count as f64),
+    }
 }
 
 /// A family and how long its entries live.
@@ -732,8 +757,55 @@ mod tests {
         );
     }
 
+    #[test]
+    fn what_is_refused_is_not_offered() {
+        for words in [
+            &["bench"][..],
+            &["bench", "compare"],
+            &["bench", "show"],
+            &["stats"],
+        ] {
+            let line = ["kingtide"].iter().chain(words).chain(&["--help"]);
+            let help = Cli::try_parse_from(line).expect_err("help").to_string();
+            let is_offered = help.contains("--family");
+            assert_eq!(is_offered, words == ["stats"], "{words:?}: {help}");
+        }
+        for line in [
+            "-f x bench read",
+            "bench -f x read",
+            "bench compare a b -f x",
+        ] {
+            let words = ["kingtide"].into_iter().chain(line.split(' '));
+            let cli = Cli::try_parse_from(words).expect("it is refused later");
+            assert_eq!(cli.global.family.as_deref(), Some("x"), "{line}");
+        }
+    }
+
     fn is_switch(argument: &clap::Arg) -> bool {
         !argument.get_action().takes_values()
+    }
+
+    #[test]
+    fn counts_are_in_thousands_and_sizes_in_powers_of_two() {
+        let line = "kingtide bench read -n 1M --keys 500K --batch 1e3 --range 2K --rate 10K \
+                    --key-bytes 1K --key-prefix-bytes 1K --value-bytes 4K --cache 1M";
+        let cli = Cli::try_parse_from(line.split_whitespace()).expect("sound");
+        let Command::Bench(args) = cli.command else {
+            panic!("{cli:?}");
+        };
+        let options = &args.options;
+        assert_eq!(
+            (options.operations, options.keys),
+            (Some(1_000_000), Some(500_000))
+        );
+        assert_eq!((options.batch, options.range), (Some(1000), Some(2000)));
+        assert_eq!(options.rate, Some(10_000.0));
+        assert_eq!(
+            (options.key_bytes, options.key_prefix_bytes),
+            (Some(1024), Some(1024))
+        );
+        assert_eq!(options.value_bytes, Some(ValueSizes::Fixed(4096)));
+        assert_eq!(options.cache, Some(1 << 20));
     }
 
     #[test]

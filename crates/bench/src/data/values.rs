@@ -15,7 +15,7 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 use super::random::{Random, mix};
-use crate::ValueContent;
+use crate::{ValueContent, parse_bytes};
 
 /// Bytes of a word; the first word of a value is its mark.
 const WORD_BYTES: usize = 8;
@@ -32,7 +32,7 @@ const RATIO_BITS: u32 = 32;
 /// Versions are below this; a mark that says more is none.
 const VERSION_MAX: u64 = 1 << 32;
 
-/// How long values are. As text: `100`, `uniform:64-4096`, `log-uniform:64-1048576`.
+/// How long values are. As text: `100`, `4K`, `uniform:64-4096`, `log-uniform:64-1M`, with powers of 1,024.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum ValueSizes {
@@ -117,14 +117,14 @@ impl FromStr for ValueSizes {
     fn from_str(text: &str) -> Result<Self, String> {
         let problem = || {
             format!(
-                "{text:?} is no size of values; write 100, uniform:64-4096 or log-uniform:64-1048576"
+                "{text:?} is no size of values; write 100, 4K, uniform:64-4096 or log-uniform:64-1M (K is 1,024)"
             )
         };
         let Some((name, range)) = text.split_once(':') else {
-            return text.parse().map(Self::Fixed).map_err(|_| problem());
+            return parse_bytes(text).map(Self::Fixed).map_err(|_| problem());
         };
         let (min, max) = range.split_once('-').ok_or_else(problem)?;
-        let (min, max) = match (min.parse::<usize>(), max.parse::<usize>()) {
+        let (min, max) = match (parse_bytes(min), parse_bytes(max)) {
             (Ok(min), Ok(max)) if min <= max => (min, max),
             _ => return Err(problem()),
         };

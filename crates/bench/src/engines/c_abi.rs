@@ -22,7 +22,10 @@ use std::{
 
 use super::{
     Engine, Session,
-    c_abi_api::{Api, Opaque, Optional, database_field, family_field},
+    c_abi_api::{
+        Api, BUSY, INPUT_OUTPUT, NOT_FOUND, Opaque, Optional, database_field, error_text,
+        family_field,
+    },
     peer_library::{foreign_bytes, version_of_file},
 };
 use crate::{BenchError, Codec, Result, Settings, SyncChoice};
@@ -31,8 +34,6 @@ use crate::{BenchError, Codec, Result, Settings, SyncChoice};
 const POLL: Duration = Duration::from_millis(10);
 // Looks in a row that must find nothing: a merge may be picked just after a flush has ended.
 const QUIET_POLLS: usize = 3;
-const NOT_FOUND: i32 = -3;
-const BUSY: i32 = -14;
 const READ_COMMITTED: i32 = 1;
 const LOG_NOTHING: i32 = 99;
 
@@ -197,8 +198,14 @@ fn check(doing: &str, code: i32) -> Result<()> {
     if code == 0 {
         return Ok(());
     }
+    let hint = if code == INPUT_OUTPUT {
+        "; is the disk full?"
+    } else {
+        ""
+    };
     Err(BenchError::Engine(format!(
-        "c-abi: {doing} answered error {code}"
+        "c-abi: {doing}: {}{hint}",
+        error_text(code)
     )))
 }
 
@@ -475,5 +482,27 @@ impl Drop for Iterator<'_> {
     fn drop(&mut self) {
         // SAFETY: made in `new`, freed only here.
         unsafe { (self.engine.api.iter_free)(self.pointer) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_names_and_a_full_disk_is_thought_of() {
+        let text = |code| check("commit", code).expect_err("an error").to_string();
+        assert_eq!(
+            text(-4),
+            "c-abi: commit: input or output failed (TDB_ERR_IO, -4); is the disk full?"
+        );
+        assert_eq!(
+            text(-12),
+            "c-abi: commit: another program has it open (TDB_ERR_LOCKED, -12)"
+        );
+        assert_eq!(
+            text(-99),
+            "c-abi: commit: error -99, which the header does not name"
+        );
     }
 }

@@ -87,6 +87,44 @@ impl FamilyConfig {
     }
 }
 
+/// `TDB_ERR_NOT_FOUND`.
+pub(super) const NOT_FOUND: Int = -3;
+/// `TDB_ERR_IO`.
+pub(super) const INPUT_OUTPUT: Int = -4;
+/// `TDB_ERR_BUSY`.
+pub(super) const BUSY: Int = -14;
+
+/// The errors of the header: code, name, what it means.
+const ERRORS: [(Int, &str, &str); 15] = [
+    (-1, "TDB_ERR_MEMORY", "out of memory"),
+    (-2, "TDB_ERR_INVALID_ARGS", "invalid arguments"),
+    (NOT_FOUND, "TDB_ERR_NOT_FOUND", "not found"),
+    (INPUT_OUTPUT, "TDB_ERR_IO", "input or output failed"),
+    (-5, "TDB_ERR_CORRUPTION", "damaged files"),
+    (-6, "TDB_ERR_EXISTS", "it exists already"),
+    (-7, "TDB_ERR_CONFLICT", "another transaction came first"),
+    (-8, "TDB_ERR_TOO_LARGE", "too large"),
+    (-9, "TDB_ERR_MEMORY_LIMIT", "the memory limit is reached"),
+    (-10, "TDB_ERR_INVALID_DB", "not a database of this library"),
+    (-11, "TDB_ERR_UNKNOWN", "unknown error"),
+    (-12, "TDB_ERR_LOCKED", "another program has it open"),
+    (-13, "TDB_ERR_READONLY", "it is read-only"),
+    (BUSY, "TDB_ERR_BUSY", "busy"),
+    (
+        -15,
+        "TDB_ERR_PRECONDITION",
+        "a key order that only the program defines",
+    ),
+];
+
+/// An error as text: what it means, its name and its code.
+pub(super) fn error_text(code: Int) -> String {
+    match ERRORS.iter().find(|(known, ..)| *known == code) {
+        Some((_, name, meaning)) => format!("{meaning} ({name}, {code})"),
+        None => format!("error {code}, which the header does not name"),
+    }
+}
+
 /// The beginning of `tidesdb_stats_t`, which is only ever read through the pointer that the library hands out.
 #[repr(C)]
 pub(super) struct FamilyStatsHead {

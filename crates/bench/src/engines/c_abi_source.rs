@@ -22,12 +22,13 @@ use std::{
 };
 
 use super::{
-    c_abi_api::{Additions, Api, FamilyConfig, Opaque, database_field, family_field},
+    c_abi_api::{
+        Additions, Api, FamilyConfig, NOT_FOUND, Opaque, database_field, error_text, family_field,
+    },
     peer_library::foreign_bytes,
 };
 use crate::{BenchError, Result};
 
-const NOT_FOUND: i32 = -3;
 const LOG_NOTHING: i32 = 99;
 
 /// Settings of a family that another engine can make use of. Numbers are as the library tells them.
@@ -270,16 +271,7 @@ fn check(doing: &str, code: i32) -> Result<()> {
     if code == 0 {
         return Ok(());
     }
-    let meaning = match code {
-        -1 => ": out of memory",
-        -4 => ": input or output failed",
-        -5 => ": damaged files",
-        -10 => ": not a database of this library",
-        -12 => ": another program has it open",
-        -15 => ": a key order that only the program defines",
-        _ => "",
-    };
-    let message = format!("the library could not {doing}: error {code}{meaning}");
+    let message = format!("the library could not {doing}: {}", error_text(code));
     Err(BenchError::Engine(message))
 }
 

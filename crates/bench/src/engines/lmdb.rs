@@ -150,7 +150,15 @@ fn check(api: &Api, code: i32) -> Result<()> {
     let text = unsafe { (api.strerror)(code) };
     // SAFETY: lmdb.h: the answer is a text that ends with zero and lives on.
     let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
-    Err(BenchError::Engine(format!("lmdb: {text} ({code})")))
+    Err(BenchError::Engine(error_text(&text, code)))
+}
+
+/// An error as text: what the library calls it, and the code; of one that a full disk causes too, a word about that.
+fn error_text(text: &str, code: i32) -> String {
+    match code {
+        number::INPUT_OUTPUT => format!("lmdb: {text} (EIO, {code}); is the disk full?"),
+        _ => format!("lmdb: {text} ({code})"),
+    }
 }
 
 fn slice(bytes: &[u8]) -> Slice {
@@ -370,6 +378,13 @@ fn walk(
 mod tests {
     use super::*;
     use crate::EngineKind;
+
+    #[test]
+    fn a_short_write_is_told_as_what_it_may_be() {
+        let text = error_text("Input/output error", 5);
+        assert_eq!(text, "lmdb: Input/output error (EIO, 5); is the disk full?");
+        assert!(!error_text("MDB_MAP_FULL: x", -30_792).contains("disk"));
+    }
 
     /// Method: where the library is installed; where it is not, the error must say so.
     #[test]

@@ -38,6 +38,8 @@ pub(super) mod number {
     pub(in crate::engines) const NO_TLS: u32 = 0x20_0000;
     pub(in crate::engines) const CREATE: u32 = 0x4_0000;
     pub(in crate::engines) const NOT_FOUND: i32 = -30_798;
+    /// `EIO` of the system, which is also what it makes of a write that was cut short.
+    pub(in crate::engines) const INPUT_OUTPUT: i32 = 5;
     pub(in crate::engines) const CURSOR_FIRST: u32 = 0;
     pub(in crate::engines) const CURSOR_NEXT: u32 = 8;
     pub(in crate::engines) const CURSOR_SET_RANGE: u32 = 17;

@@ -1,5 +1,6 @@
 //! What is run, as plain data: the same for every engine, sent as JSON to the process that runs it.
 
+mod amount;
 mod choice;
 mod step;
 
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use amount::{parse_bytes, parse_count};
 pub use choice::{
     Codec, EngineChoice, EngineKind, OperationKind, Pattern, SyncChoice, ValueContent, Workload,
 };
@@ -245,6 +247,14 @@ impl Settings {
             ));
         }
         self.steps.iter().try_for_each(Step::check)?;
+        let longest = self.steps.iter().filter(|step| step.has_ranges());
+        let longest = longest.map(|step| step.range_entries).max().unwrap_or(0);
+        if longest > self.keys {
+            return problem(format!(
+                "a range of {longest} entries is longer than all {} keys: shorter ranges (--range) or more keys (--keys)",
+                self.keys
+            ));
+        }
         let (batch_bytes, most) = (self.batch_bytes_max(), Self::BATCH_BYTES_MAX);
         if batch_bytes > most {
             return problem(format!(

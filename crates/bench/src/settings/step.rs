@@ -19,7 +19,7 @@ pub struct Step {
     pub threads: usize,
     /// Operations of one write batch; keys of one transaction. At least 1.
     pub batch_operations: usize,
-    /// Entries of a range, or the most entries of a range of YCSB E. At least 1.
+    /// Entries of a range, or the most entries of a range of YCSB E. At least 1, and for these at most as many as keys.
     pub range_entries: u64,
     /// Which keys, in which order.
     pub pattern: Pattern,
@@ -54,6 +54,11 @@ impl Step {
             operations_per_second_max: 0.0,
             has_timeline: false,
         }
+    }
+
+    /// Whether it reads ranges.
+    pub(super) fn has_ranges(&self) -> bool {
+        matches!(self.workload, Workload::Range | Workload::YcsbE)
     }
 
     /// Entries that the batches of all threads have together, at most.

@@ -3,9 +3,11 @@
 //!
 //! An engine that is missing is told once and left out from then on. One that fails in the middle keeps its rows so far,
 //! marked; the others go on. An interruption ends the run that is under way, which keeps its rows too, and all that would
-//! come after it.
+//! come after it. One that comes between two runs is told in a row of the run that was next, so that rows which are not all
+//! that was asked for always say so.
 
 use std::{
+    collections::BTreeMap,
     env, fs,
     path::PathBuf,
     sync::{
@@ -28,6 +30,9 @@ use crate::{
 const PEERS_PROGRAM: &str = "kingtide-bench-peers";
 /// The environment variable that may hold its path.
 const PEERS_VARIABLE: &str = "KINGTIDE_BENCH_PEERS";
+
+/// Stands in the row of a run that was next when everything was interrupted.
+const NOT_BEGUN: &str = "interrupted before it began";
 
 /// What is to be run, and where.
 #[derive(Clone, Debug)]
@@ -135,6 +140,8 @@ impl Campaign {
     pub fn run(&self, machine: &MachineWatch, observer: &mut dyn Observer) -> Result<Ended> {
         self.check()?;
         let mut missing: Vec<&str> = Vec::new();
+        // As each engine told last.
+        let mut versions: BTreeMap<&String, String> = BTreeMap::new();
         let mut done = 0;
         for run in self.runs() {
             if missing.contains(&&*run.engine.label) {
@@ -142,6 +149,12 @@ impl Campaign {
             }
             // Relaxed: the flag publishes nothing but itself.
             if self.interrupted.load(Ordering::Relaxed) {
+                // Without any row there is nothing that could be taken for the whole.
+                if done > 0 {
+                    let version = versions.get(&run.engine.label);
+                    let version = version.map_or("", String::as_str);
+                    observer.rows(&run, &self.not_begun(&run, version, machine))?;
+                }
                 return Ok(Ended::Interrupted(done));
             }
             observer.begin(&run);
@@ -150,6 +163,9 @@ impl Campaign {
                 row.machine = Some(machine.info());
             }
             observer.rows(&run, &rows)?;
+            if let Some(row) = rows.pop() {
+                versions.insert(&run.engine.label, row.engine_version);
+            }
             match failure {
                 Some(BenchError::Interrupted) => return Ok(Ended::Interrupted(done)),
                 Some(BenchError::Missing(_)) => missing.push(&run.engine.label),
@@ -175,6 +191,23 @@ impl Campaign {
                 round,
             })
         })
+    }
+
+    /// The row that says of a run that it was next when everything was interrupted. `version` is that of its engine, if that is
+    /// known.
+    fn not_begun(&self, run: &Run<'_>, version: &str, machine: &MachineWatch) -> Vec<Row> {
+        let outcome = Outcome {
+            version,
+            reports: &[],
+            cut: None,
+            end: Err(&BenchError::Interrupted),
+        };
+        let mut rows = rows::rows(run, &run.test.settings, &outcome);
+        for row in &mut rows {
+            row.error = NOT_BEGUN.to_owned();
+            row.machine = Some(machine.info());
+        }
+        rows
     }
 
     /// The file for the trace of a run, if traces are asked for.
@@ -299,4 +332,82 @@ fn file_name(label: &str) -> String {
         .chars()
         .map(|letter| if plain(letter) { letter } else { '_' })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Status,
+        suite::{Options, Suite},
+    };
+
+    /// Keeps the rows, and interrupts everything once there are any.
+    struct Interrupting {
+        flag: Arc<AtomicBool>,
+        rows: Vec<Row>,
+    }
+
+    impl Observer for Interrupting {
+        fn begin(&mut self, _: &Run<'_>) {}
+
+        fn event(&mut self, _: &Run<'_>, _: &Event) {}
+
+        fn note(&mut self, _: &str) {}
+
+        fn rows(&mut self, _: &Run<'_>, rows: &[Row]) -> Result<()> {
+            self.rows.extend_from_slice(rows);
+            self.flag.store(true, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    /// Goal: an interruption between two runs is told in a row. Method: an engine whose process tells its version and ends, and an
+    /// interruption in front of the second round; then one before anything was run.
+    #[test]
+    fn an_interruption_between_two_runs_marks_the_one_that_was_next() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let script = directory.path().join("script");
+        let opened = r#"{"event":{"opened":{"version":"7","notes":[]}}}"#;
+        fs::write(&script, format!("read -r settings\necho '{opened}' >&0\n")).expect("file");
+        let options = Options {
+            workload: Some(crate::Workload::Write),
+            operations: Some(10),
+            ..Options::default()
+        };
+        let flag = Arc::new(AtomicBool::new(false));
+        let campaign = Campaign {
+            suite: Suite::of_one("write", &options, &Options::default(), 1.0).expect("sound"),
+            engines: vec!["a:kingtide".parse().expect("an engine")],
+            rounds: 2,
+            directory: directory.path().to_owned(),
+            keep: false,
+            traces: None,
+            executable: "/bin/sh".into(),
+            serve: script.to_str().expect("UTF-8").to_owned(),
+            spin: String::new(),
+            interrupted: flag.clone(),
+        };
+        let machine = MachineWatch::start(directory.path());
+        let mut observer = Interrupting {
+            flag,
+            rows: Vec::new(),
+        };
+        let ended = campaign.run(&machine, &mut observer).expect("it ends");
+        assert_eq!(ended, Ended::Interrupted(1));
+        let [first, next] = &observer.rows[..] else {
+            panic!("{:?}", observer.rows);
+        };
+        assert_eq!((first.status, first.round), (Status::Failed, 1));
+        assert_eq!((next.status, next.round), (Status::Partial, 2));
+        assert_eq!((&*next.error, next.operations_done), (NOT_BEGUN, 0));
+        let same =
+            |row: &Row| [&row.engine, &row.engine_version, &row.operation].map(String::clone);
+        assert_eq!(same(next), ["a", "7", "PUT"]);
+        assert_eq!(same(first), same(next), "they are rounds of one test");
+        observer.rows.clear();
+        let ended = campaign.run(&machine, &mut observer).expect("it ends");
+        assert_eq!(ended, Ended::Interrupted(0));
+        assert!(observer.rows.is_empty(), "nothing that needs a mark");
+    }
 }

@@ -8,5 +8,5 @@ mod target;
 
 pub use campaign::{Campaign, Ended, Observer, Run};
 pub use file::{BUILT_IN, Suite, Test};
-pub use options::{Options, parse_bytes};
+pub use options::Options;
 pub use target::{Judgement, Target, TargetLine, TargetMetric, judge};

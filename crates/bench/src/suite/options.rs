@@ -1,13 +1,13 @@
 //! Options of tests, each of which may be left open: what stands in a suite as defaults, for a test or for a step, and
 //! what the command line says. Laid over each other, the one on top wins; what all leave open has the manual's default.
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::{
     BenchError, Codec, EngineKind, Pattern, Result, Settings, Step, SyncChoice, ValueContent,
-    ValueSizes, Workload,
+    ValueSizes, Workload, parse_bytes, parse_count,
 };
 
 /// Keys when nothing says how many.
@@ -44,18 +44,24 @@ options! {
     /// Whether a step is reported. Default: true.
     measured: bool,
     /// Different keys. Default: as many as operations, else 500,000.
+    #[serde(deserialize_with = "count")]
     keys: u64,
     /// Operations of a step. Default: as many as keys.
+    #[serde(deserialize_with = "count")]
     operations: u64,
     /// Threads. Default: 1.
     threads: usize,
     /// Operations of a write batch, keys of a transaction. Default: 100, for `txn` 1.
+    #[serde(deserialize_with = "count")]
     batch: usize,
-    /// Entries of a range. Default: 100.
+    /// Entries of a range. Default: 100, or as many as keys.
+    #[serde(deserialize_with = "count")]
     range: u64,
     /// Bytes of a key. Default: 16.
+    #[serde(deserialize_with = "bytes")]
     key_bytes: usize,
     /// Bytes that all keys begin with. Default: 0.
+    #[serde(deserialize_with = "bytes")]
     key_prefix_bytes: usize,
     /// Bytes of a value: a number or a distribution. Default: 100.
     #[serde(deserialize_with = "sizes")]
@@ -107,24 +113,6 @@ fn scaled(number: u64, scale: f64) -> u64 {
     ((number as f64 * scale) as u64).max(number.min(1))
 }
 
-/// A number of bytes with an optional K, M or G (powers of 1,024).
-///
-/// # Errors
-/// The text, and what would be right.
-pub fn parse_bytes(text: &str) -> std::result::Result<usize, String> {
-    let (digits, shift) = match text.as_bytes().last() {
-        Some(b'k' | b'K') => (&text[..text.len() - 1], 10),
-        Some(b'm' | b'M') => (&text[..text.len() - 1], 20),
-        Some(b'g' | b'G') => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
-    };
-    digits
-        .parse::<usize>()
-        .ok()
-        .and_then(|number| number.checked_mul(1 << shift))
-        .ok_or_else(|| format!("{text:?} is not a size; write a number and K, M or G"))
-}
-
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum NumberOrText {
@@ -141,6 +129,15 @@ fn text<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Strin
 
 fn bytes<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<Option<usize>, D::Error> {
     parse_bytes(&text(d)?).map(Some).map_err(D::Error::custom)
+}
+
+fn count<'de, D, N>(d: D) -> std::result::Result<Option<N>, D::Error>
+where
+    D: Deserializer<'de>,
+    N: TryFrom<u64, Error: fmt::Display>,
+{
+    let number = parse_count(&text(d)?).map_err(D::Error::custom)?;
+    N::try_from(number).map(Some).map_err(D::Error::custom)
 }
 
 fn sizes<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<Option<ValueSizes>, D::Error> {
@@ -167,6 +164,8 @@ impl Options {
             rate: None,
             ..top.clone()
         };
+        // A suite that is made smaller stays sound: its ranges become no longer than all keys.
+        let is_shrunk = keys < self.keys.or(self.operations).unwrap_or(KEYS);
         let mut steps = Vec::new();
         for (number, options) in given.iter().enumerate() {
             let options = options.over(self);
@@ -180,7 +179,15 @@ impl Options {
             } else {
                 top
             };
-            steps.push(top.over(&options).step(keys, scale)?);
+            let mut step = top.over(&options).step(keys, scale)?;
+            let is_asked_for = match is_shrunk {
+                true => top.range.is_some(),
+                false => top.range.or(options.range).is_some(),
+            };
+            if !is_asked_for {
+                step.range_entries = step.range_entries.min(keys).max(1);
+            }
+            steps.push(step);
         }
         let default = Settings::new(EngineKind::Kingtide, PathBuf::new());
         let has_transactions = steps.iter().any(|step| step.workload == Workload::Txn);
@@ -293,27 +300,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_units_and_limits() {
-        assert_eq!(parse_bytes("64M"), Ok(64 << 20));
-        assert_eq!(parse_bytes("0"), Ok(0));
-        assert_eq!(parse_bytes("1k"), Ok(1024));
-        for wrong in [
-            "",
-            "M",
-            "1T",
-            "-1",
-            "99999999999999999999G",
-            "18446744073709551615K",
-            "1\u{e9}",
-        ] {
-            assert!(parse_bytes(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
     fn the_upper_layer_wins_and_the_rest_shows_through() {
         let test: Options = toml::from_str(
-            "keys = 1000\nthreads = 8\ncache = \"1M\"\nvalue_bytes = 64\n\
+            "keys = \"1K\"\nthreads = 8\ncache = \"1M\"\nvalue_bytes = 64\n\
              steps = [{workload = \"fill\", measured = false, batch = 7}, {workload = \"seek\", operations = 50}]",
         )
         .expect("good");
@@ -373,6 +362,43 @@ mod tests {
             };
             let found: Vec<bool> = settings.steps.iter().map(is_limited).collect();
             assert_eq!(found, limited, "{steps}");
+        }
+    }
+
+    /// Goal: what is asked for is done or refused; what a suite says about ranges goes with its keys. Method: ranges of 1,000 by a
+    /// suite of 5,000 keys and by the command line, and the default, with fewer and fewer keys.
+    #[test]
+    fn ranges_are_no_longer_than_all_keys() {
+        let of_suite =
+            "keys = 5000\nsteps = [{workload = \"write\"}, {workload = \"range\", range = 1000}]";
+        let default = "keys = 50\nsteps = [{workload = \"write\"}, {workload = \"range\"}]";
+        let too_long =
+            "keys = 50\nsteps = [{workload = \"write\"}, {workload = \"range\", range = 51}]";
+        let range = |text: &str, keys, range, scale| {
+            let test: Options = toml::from_str(text).expect("options");
+            let top = Options {
+                keys,
+                range,
+                ..Options::default()
+            };
+            let settings = test.settings(&top, scale).expect("sound");
+            let refused = settings.check().err().map(|refused| refused.to_string());
+            refused.map_or(Ok(settings.steps[1].range_entries), Err)
+        };
+        assert_eq!(range(of_suite, None, None, 1.0), Ok(1000));
+        assert_eq!(range(of_suite, None, None, 0.1), Ok(500));
+        assert_eq!(range(of_suite, None, None, 1e-9), Ok(1));
+        assert_eq!(range(of_suite, Some(7), None, 1.0), Ok(7));
+        assert_eq!(range(of_suite, None, Some(2000), 1.0), Ok(2000));
+        assert_eq!(range(default, None, None, 1.0), Ok(50));
+        for refused in [
+            range(of_suite, None, Some(1000), 0.1),
+            range(of_suite, None, Some(5001), 1.0),
+            range(default, None, Some(51), 1.0),
+            range(too_long, None, None, 1.0),
+        ] {
+            let message = refused.expect_err("too long");
+            assert!(message.contains("is longer than all"), "{message}");
         }
     }
 

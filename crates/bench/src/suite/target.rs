@@ -366,7 +366,7 @@ mod tests {
             (more, 0.5, &[(1.0, 0.0)], Judgement::Unmeasured),
             // A run that did not come to its end has no memory, rather than little.
             (less, 0.5, &[(0.0, 3.0)], Judgement::Unmeasured),
-            (less, 0.5, &[(0.0, 3.0), (2.0, 2.0)], Judgement::Missed),
+            (less, 0.5, &[(0.0, 3.0), (3.0, 2.0)], Judgement::Missed),
         ] {
             assert_eq!(
                 judged(metric, ratio, pairs),

@@ -95,7 +95,7 @@ fn has_databases(place: &Place, of_run: bool) -> bool {
     folders.any(|folder| !of_run || entries(&folder))
 }
 
-/// Goal: an interruption keeps what was done and says that it is not all. Method: two rounds of an engine that comes to its end
+/// Goal: an interruption keeps what was done, says that it is not all, and takes no older file's place. Method: two rounds of an engine that comes to its end
 /// and of one that does not, and a signal to the benchmark alone.
 #[test]
 fn an_interrupted_run_keeps_what_is_done() {
@@ -118,17 +118,22 @@ fn an_interrupted_run_keeps_what_is_done() {
         assert_eq!(rows.len(), 2, "{rows:?}");
         assert_eq!(state(&rows[0]), ("kingtide", "ok", 500, ""));
         assert_eq!(state(&rows[1]), ("fjall", "partial", 123, "interrupted"));
-        for file in ["report", "html"] {
+        for file in ["report", "html.partial"] {
             let text = fs::read_to_string(place.path(file)).expect("file");
             assert!(text.contains(remark), "{file}: {text}");
         }
-        assert!(partial_files(&place).is_empty());
+        assert_eq!(page(&place), OLDER);
+        assert_eq!(
+            partial_files(&place),
+            ["html"],
+            "the others replace nothing"
+        );
+        assert!(ran.stderr.contains("html stays as it was"), "{ran:?}");
         assert!(!has_databases(&place, false), "nothing is left");
     }
 }
 
-/// Goal: the same when the engine's process gets the signal too, as at a terminal; older results are not lost for a run that
-/// has hardly begun. Method: a run that would last for hours, and a signal to its group once there is the directory of a database.
+/// Goal: the same when the engine's process gets the signal too, as at a terminal. Method: a run that would last for hours, and a signal to its group once there is the directory of a database.
 #[test]
 fn an_interruption_at_a_terminal_is_no_crash() {
     let place = Place::new();

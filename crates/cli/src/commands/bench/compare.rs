@@ -68,19 +68,43 @@ pub(super) fn run(args: &CompareArgs, output: &mut Output) -> Result<()> {
     } else {
         output.raw(named.text(terminal_columns()).as_bytes())?;
     }
+    if let Some(remark) = spread_remark(&comparison) {
+        output.note(&remark);
+    }
     judge(&comparison, args)
+}
+
+/// Says when rows were judged without knowing how far their rounds lie apart.
+fn spread_remark(comparison: &Comparison) -> Option<String> {
+    // Success is one number however many rounds there are.
+    let is_measured = |difference: &&Difference| difference.metric != Metric::Success;
+    let measured = |pair: &&Pair| pair.differences.iter().any(|one| is_measured(&one));
+    let pairs: Vec<&Pair> = comparison.pairs.iter().filter(measured).collect();
+    let has = |pair: &Pair, test: fn(&Difference) -> bool| {
+        let mut differences = pair.differences.iter().filter(is_measured);
+        differences.any(test)
+    };
+    let all_of_one = !pairs
+        .iter()
+        .any(|pair| has(pair, |one| one.old.rounds > 1 || one.new.rounds > 1));
+    let without = pairs
+        .iter()
+        .filter(|pair| has(pair, |one| one.old.rounds < 2 || one.new.rounds < 2))
+        .count();
+    let which = match without {
+        0 => return None,
+        _ if all_of_one => "each side has one round".to_owned(),
+        _ => format!("{without} of {} rows have one round on a side", pairs.len()),
+    };
+    Some(format!(
+        "{which}: no spread is known, and a difference must be twice as large to count; run with --rounds 3"
+    ))
 }
 
 /// An error when a number became worse, or a row is gone.
 fn judge(comparison: &Comparison, args: &CompareArgs) -> Result<()> {
     let mut found = Vec::new();
-    match comparison.regressions().len() {
-        0 => {}
-        worse => found.push(format!(
-            "{worse} numbers in {} rows became worse",
-            comparison.pairs.len()
-        )),
-    }
+    found.extend(worse(comparison));
     match comparison.only_old.len() {
         gone if gone > 0 && !args.allow_missing => found.push(format!(
             "rows of {} that are not in {}: {gone} (--allow-missing if that is meant)",
@@ -94,6 +118,26 @@ fn judge(comparison: &Comparison, args: &CompareArgs) -> Result<()> {
     } else {
         Err(Failure::Benchmark(found.join("; ")))
     }
+}
+
+/// How many numbers became worse, and in how many rows; `None` when none did.
+fn worse(comparison: &Comparison) -> Option<String> {
+    let of = |pair: &Pair| {
+        let worse = pair.differences.iter();
+        worse
+            .filter(|difference| difference.verdict == Verdict::Regressed)
+            .count()
+    };
+    let counts = comparison.pairs.iter().map(of).filter(|count| *count > 0);
+    let counts: Vec<usize> = counts.collect();
+    let counted = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    };
+    (!counts.is_empty()).then(|| {
+        let numbers = counted(counts.iter().sum(), "number");
+        format!("{numbers} in {} became worse", counted(counts.len(), "row"))
+    })
 }
 
 /// A comparison, and for each row what to call its operation.
@@ -213,4 +257,38 @@ fn pair_json(pair: &Pair, name: &str) -> Value {
         "version_after": pair.new.engine_version,
         "numbers": numbers.collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rounds of one row for each of `counts`, all alike.
+    fn rows(counts: &[u64]) -> Vec<Row> {
+        let tests = (0..).zip(counts);
+        tests
+            .flat_map(|(test, count)| {
+                (1..=*count).map(move |round| Row {
+                    test_name: format!("{test}"),
+                    ops_per_sec: 9.0,
+                    round,
+                    ..Row::default()
+                })
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_has_no_spread_is_said() {
+        let remark = |old: &[u64], new: &[u64]| {
+            let remark = spread_remark(&compare(&rows(old), &rows(new), 5.0));
+            remark.map(|text| text.split(':').next().unwrap_or_default().to_owned())
+        };
+        let told = |text: &str| Some(text.to_owned());
+        assert_eq!(remark(&[1, 1], &[1, 1]), told("each side has one round"));
+        let one = told("1 of 2 rows have one round on a side");
+        assert_eq!(remark(&[3, 3], &[3, 1]), one);
+        assert_eq!(remark(&[3, 3], &[2, 3]), None);
+        assert_eq!(remark(&[], &[]), None);
+    }
 }

@@ -33,14 +33,14 @@ const CHILD: &str = "bench-child";
 const SPIN: &str = "spin";
 
 pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Result<()> {
+    if global.family.is_some() || args.family.is_some() {
+        let text = "a benchmark has families of its own: leave out --family".to_owned();
+        return Err(usage(BenchError::Settings(text)));
+    }
     match &args.action {
         Some(BenchAction::Compare(compare)) => return compare::run(compare, output),
         Some(BenchAction::Show(show)) => return show::run(show, output),
         None => (),
-    }
-    if global.family.is_some() {
-        let text = "a benchmark has families of its own: leave out --family".to_owned();
-        return Err(usage(BenchError::Settings(text)));
     }
     let suite = suite(args).map_err(usage)?;
     let interrupts =
@@ -78,11 +78,13 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
     let runs = progress.runs;
     let (results, failures, mut notes) = progress.finish();
     notes.extend(busy_warnings(&machine.info(), machine.busy_processors()));
-    notes.push(format!("databases were in {}", directory.path().display()));
+    let whereabouts = whereabouts(directory.path(), &parent, args.outputs.keep);
+    notes.push(whereabouts.clone());
     let remark = outcome.as_ref().ok().and_then(|ended| remark(*ended, runs));
-    let failed_rows = results.finish(&notes, remark.as_deref(), older(&outcome), output)?;
-    if args.outputs.keep {
-        output.note(&format!("databases kept in {}", directory.path().display()));
+    let unwell = results.finish(&notes, remark.as_deref(), older(&outcome), output)?;
+    // Otherwise the remarks under the table say so.
+    if args.outputs.keep && output.json {
+        output.note(&whereabouts);
     }
     outcome.map_err(failed)?;
     if let Some(remark) = remark {
@@ -94,7 +96,7 @@ pub(super) fn run(args: &BenchArgs, global: &Global, output: &mut Output) -> Res
     let message = if output.json || output.quiet {
         failures.join("; ")
     } else {
-        format!("rows that failed, told above: {failed_rows}")
+        unwell.to_string()
     };
     Err(Failure::Benchmark(message))
 }
@@ -111,6 +113,14 @@ fn directory_in(parent: &Path, keep: bool) -> Result<TempDir> {
     )))
 }
 
+/// Where the databases are, or were.
+fn whereabouts(directory: &Path, parent: &Path, keep: bool) -> String {
+    match keep {
+        true => format!("databases kept in {}", directory.display()),
+        false => format!("databases were below {} and are removed", parent.display()),
+    }
+}
+
 /// What is to be said of results that are not whole.
 fn remark(ended: Ended, runs: usize) -> Option<String> {
     match ended {
@@ -124,9 +134,9 @@ fn remark(ended: Ended, runs: usize) -> Option<String> {
 /// What becomes of older results.
 fn older(outcome: &kingtide_bench::Result<Ended>) -> Older {
     match outcome {
-        Ok(Ended::Whole | Ended::Interrupted(1..)) => Older::Replaced,
-        // Too little to lose older ones for, or not all that there was.
-        Ok(Ended::Interrupted(0)) | Err(_) => Older::Kept,
+        Ok(Ended::Whole) => Older::Replaced,
+        // Older ones may be whole.
+        Ok(Ended::Interrupted(_)) | Err(_) => Older::Kept,
     }
 }
 

@@ -1,10 +1,10 @@
 //! Where rows go: the files that were asked for, as soon as a run is over, so that they are kept whatever ends the program;
 //! and the table and the page at the end.
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 use kingtide_bench::{
-    Row, Summary, html,
+    Row, Status, Summary, html,
     suite::{Target, judge},
 };
 
@@ -14,6 +14,38 @@ use super::{
     table, targets,
 };
 use crate::{args::ResultFiles, failure::Result, output::Output};
+
+/// How many lines below the table tell that rows did not go well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Unwell {
+    /// Marked `failed`.
+    failed: usize,
+    /// Marked `partial`.
+    partial: usize,
+}
+
+impl Unwell {
+    fn of(summaries: &[Summary]) -> Self {
+        let first = summaries.iter().filter_map(|one| one.failure.as_ref());
+        let (partial, failed): (Vec<&Row>, Vec<&Row>) =
+            first.partition(|row| row.status == Status::Partial);
+        Self {
+            failed: failed.len(),
+            partial: partial.len(),
+        }
+    }
+}
+
+impl fmt::Display for Unwell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { failed, partial } = self;
+        match (failed, partial) {
+            (_, 0) => write!(f, "rows that failed, told above: {failed}"),
+            (0, _) => write!(f, "rows that are partial, told above: {partial}"),
+            _ => write!(f, "rows told above: {failed} failed, {partial} partial"),
+        }
+    }
+}
 
 /// All rows so far, and the files they go to.
 pub(super) struct Results {
@@ -89,21 +121,22 @@ impl Results {
 
     /// Prints the tables, writes them where they were asked for, and gives all files their names. They are printed also when
     /// they cannot be written. `remark` says why they are not all that was asked for, if so. Answers how many lines below the
-    /// table tell a failure. Without rows nothing is left of any file.
+    /// table tell what did not go well. Without rows nothing is left of any file.
     pub(super) fn finish(
         mut self,
         notes: &[String],
         remark: Option<&str>,
         older: Older,
         output: &mut Output,
-    ) -> Result<usize> {
+    ) -> Result<Unwell> {
         if self.rows.is_empty() {
-            return Ok(0);
+            return Ok(Unwell::default());
         }
         let judged = judge(&self.targets, &self.rows, &self.engine);
         let above = remark.map_or_else(String::new, |remark| format!("{remark}\n"));
         let summaries = Summary::of(&self.rows);
-        let mut below: String = notes.iter().map(|note| format!("{note}\n")).collect();
+        let mut below = table::versions(&summaries);
+        below.extend(notes.iter().map(|note| format!("{note}\n")));
         let of_targets = targets::targets(&judged);
         if !of_targets.is_empty() {
             below.push('\n');
@@ -129,8 +162,8 @@ impl Results {
                 Err(source) => written = written.and(Err(source)),
             }
         }
-        let failed = summaries.iter().filter(|summary| summary.failed > 0);
-        let written = written.map(|()| failed.count()).map_err(super::failed);
+        let unwell = Unwell::of(&summaries);
+        let written = written.map(|()| unwell).map_err(super::failed);
         if output.json {
             return written;
         }
@@ -138,5 +171,33 @@ impl Results {
         let below = if output.quiet { of_targets } else { below };
         output.raw((above + &tables + &below).as_bytes())?;
         written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_failed_and_rows_that_were_cut_short_are_told_apart() {
+        let told = |statuses: &[Status]| {
+            let row = |(number, status): (usize, &Status)| Row {
+                test_name: number.to_string(),
+                status: *status,
+                ..Row::default()
+            };
+            let rows: Vec<Row> = statuses.iter().enumerate().map(row).collect();
+            Unwell::of(&Summary::of(&rows)).to_string()
+        };
+        let (ok, failed, partial) = (Status::Ok, Status::Failed, Status::Partial);
+        assert_eq!(
+            told(&[ok, failed, failed]),
+            "rows that failed, told above: 2"
+        );
+        assert_eq!(told(&[partial, ok]), "rows that are partial, told above: 1");
+        assert_eq!(
+            told(&[failed, partial, ok, failed]),
+            "rows told above: 2 failed, 1 partial"
+        );
     }
 }

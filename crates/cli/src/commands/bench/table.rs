@@ -36,8 +36,8 @@ const SPARE: [&str; 13] = [
     "on disk", "p50", "p99",
 ];
 
-/// One line for each operation of each test and engine, medians over the rounds, in as many columns as `room` allows; then
-/// what went wrong.
+/// One line for each operation of each test and engine, medians over the rounds, in as many columns as `room` allows, if any went
+/// well; then what went wrong.
 pub(super) fn results(summaries: &[Summary], room: Option<u16>) -> String {
     let operations = operation_labels(summaries.iter().map(|summary| &summary.row));
     let told: Vec<(&Summary, String)> = summaries.iter().zip(operations).collect();
@@ -45,19 +45,17 @@ pub(super) fn results(summaries: &[Summary], room: Option<u16>) -> String {
     let lines: Vec<Vec<String>> = good
         .map(|(summary, operation)| line(summary, operation))
         .collect();
-    let table = fitted(&HEADER, &lines, &SPARE, room, "--csv");
+    let table = match lines.is_empty() {
+        true => String::new(),
+        false => fitted(&HEADER, &lines, &SPARE, room, "--csv"),
+    };
     let each = |tell: fn(&Summary, &str) -> Option<String>| -> String {
         let lines = told.iter();
         lines
             .filter_map(|(summary, operation)| tell(summary, operation))
             .collect()
     };
-    format!(
-        "{table}{}{}{}",
-        versions(summaries),
-        each(timeline),
-        each(failure)
-    )
+    format!("{table}{}{}", each(timeline), each(failure))
 }
 
 /// How the rounds that did not go well failed; `None` when all went well.
@@ -135,7 +133,7 @@ fn timeline(summary: &Summary, operation: &str) -> Option<String> {
 
 fn reason(row: &Row) -> String {
     let mut text = String::new();
-    if row.status == Status::Partial {
+    if row.status == Status::Partial && row.operations_done > 0 {
         text.push_str(&format!(
             ", {} operations were done before",
             count(row.operations_done as f64)
@@ -149,7 +147,7 @@ fn reason(row: &Row) -> String {
 }
 
 /// Each engine's version.
-fn versions(summaries: &[Summary]) -> String {
+pub(super) fn versions(summaries: &[Summary]) -> String {
     let mut lines: Vec<String> = Vec::new();
     for summary in summaries {
         let line = format!("{}: {}\n", summary.row.engine, summary.row.engine_version);
@@ -280,7 +278,7 @@ mod tests {
             operations_done: 5000,
             ..good.clone()
         };
-        let text = results(&Summary::of(&[good, bad]), None);
+        let text = results(&Summary::of(&[good.clone(), bad]), None);
         assert!(text.contains("12,345"), "{text}");
         assert!(
             text.contains(
@@ -288,7 +286,17 @@ mod tests {
             ),
             "{text}"
         );
-        assert!(text.contains("kingtide: 1.0"), "{text}");
+        assert_eq!(versions(&Summary::of(&[good])), "kingtide: 1.0\n");
+    }
+
+    #[test]
+    fn nothing_but_failures_needs_no_table() {
+        let rows = [Row {
+            error: "disk full".into(),
+            ..row("read", Status::Failed)
+        }];
+        let text = results(&Summary::of(&rows), None);
+        assert_eq!(text, "kingtide: all GET: failed: disk full\n");
     }
 
     fn row(workload: &str, status: Status) -> Row {
