@@ -47,6 +47,8 @@ impl LatencyNanos {
 /// What the process used during a step, its background work and the making of keys and values included.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
+    /// The time over which it was counted, in seconds: the step, and the wait for background work.
+    pub counted_seconds: f64,
     /// Processor time in the program, summed over threads.
     pub user_seconds: f64,
     /// Processor time in the kernel.
@@ -59,6 +61,18 @@ pub struct Usage {
     pub peak_memory_bytes: u64,
     /// Highest address space.
     pub peak_address_bytes: u64,
+}
+
+impl Usage {
+    /// Processor time in percent of the time over which it was counted, to two digits: 200 is two processors busy.
+    #[must_use]
+    pub fn processor_percent(&self) -> f64 {
+        if self.counted_seconds <= 0.0 {
+            return 0.0;
+        }
+        let share = (self.user_seconds + self.system_seconds) / self.counted_seconds;
+        (share * 1e4).round() / 100.0
+    }
 }
 
 /// One kind of operation of a step.
