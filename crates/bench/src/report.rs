@@ -27,17 +27,19 @@ pub struct LatencyNanos {
 }
 
 impl LatencyNanos {
-    pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
+    /// Of calls the fastest and slowest of which took `min` and `max`: a histogram knows the bounds of its buckets only.
+    pub(crate) fn of(histogram: &Histogram<u64>, min: u64, max: u64) -> Self {
         if histogram.is_empty() {
             return Self::default();
         }
+        let at = |quantile| histogram.value_at_quantile(quantile).max(min).min(max);
         Self {
-            min: histogram.min(),
-            p50: histogram.value_at_quantile(0.5),
-            p95: histogram.value_at_quantile(0.95),
-            p99: histogram.value_at_quantile(0.99),
-            p999: histogram.value_at_quantile(0.999),
-            max: histogram.max(),
+            min,
+            p50: at(0.5),
+            p95: at(0.95),
+            p99: at(0.99),
+            p999: at(0.999),
+            max,
             mean: histogram.mean(),
             deviation: histogram.stdev(),
         }

@@ -164,7 +164,7 @@ mod tests {
         let is_between = (0..1_000_000).any(|_| {
             let now = Counters::read();
             let used = now.user_micros + now.system_micros;
-            used > before.user_micros + before.system_micros && used % 10_000 != 0
+            used > before.user_micros + before.system_micros && !used.is_multiple_of(10_000)
         });
         assert!(is_between, "{before:?}");
     }
