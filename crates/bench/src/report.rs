@@ -57,7 +57,8 @@ pub struct Usage {
     pub system_seconds: f64,
     /// Bytes fetched from the device.
     pub read_bytes: u64,
-    /// Bytes sent towards the device; on file systems in memory 0.
+    /// Bytes of pages of files that became dirty: one that is written again before the system sends it to the device counts
+    /// once. On file systems in memory 0.
     pub written_bytes: u64,
     /// Highest resident memory.
     pub peak_memory_bytes: u64,
@@ -160,7 +161,7 @@ pub struct RunEnd {
     pub live_bytes: u64,
     /// Bytes that the process fetched from the device, from before the opening to after the closing.
     pub read_bytes: u64,
-    /// Bytes that it sent there.
+    /// Bytes of pages that became dirty, as in [`Usage::written_bytes`].
     pub written_bytes: u64,
     /// Bytes of keys and values that were written by all steps.
     pub user_bytes_written: u64,

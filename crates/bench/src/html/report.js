@@ -276,11 +276,12 @@ fillElement(main, {}, [
   scalingCard("Value sizes", "value_size", "Operations per second by bytes of a value."),
   latencyCard(),
   timelineCard(),
-  matrixCard("Amplification", "Bytes written to the device per byte written by the user, fetched per byte read, and occupied per live byte. Shorter is better.", [
+  matrixCard("Amplification", "Bytes of pages that became dirty per byte written by the user (a page that is written again before the system "
+    + "sends it to the device counts once), fetched from the device per byte read, and occupied per live byte. Shorter is better.", [
     less("writing", (cell) => cell.write_amp, amplification), less("reading", (cell) => cell.read_amp, amplification), less("space", (cell) => cell.space_amp, amplification)]),
   matrixCard("Size", "On the device, after closing and once background work had ended. Shorter is better.", [
     less("closed", (cell) => cell.size, mebibytes), less("settled", (cell) => cell.size_settled, mebibytes)]),
-  matrixCard("Memory, processor, device", "Highest resident memory; processor time in the program and the kernel; bytes read and written. Shorter is better.", [
+  matrixCard("Memory, processor, device", "Highest resident memory; processor time in the program and the kernel; bytes read, and of pages that became dirty. Shorter is better.", [
     less("memory", (cell) => cell.rss, mebibytes), less("processor", (cell) => cell.cpu_user + cell.cpu_sys, seconds),
     less("written", (cell) => cell.write_mb, mebibytes), less("read", (cell) => cell.read_mb, mebibytes)]),
   tests.length > 0 && rowsCard(),
