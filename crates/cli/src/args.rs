@@ -557,7 +557,7 @@ pub(crate) struct BenchOptions {
     /// Seconds that each workload runs, in place of a number of operations; 0 for none [default: 0]
     #[arg(long)]
     pub(crate) seconds: Option<f64>,
-    /// Operations that are begun in a second, at most; 0 for no limit [default: 0]
+    /// Operations that are begun in a second, at most, a batch as all of its own; not for iterate; 0 for no limit [default: 0]
     #[arg(long)]
     pub(crate) rate: Option<f64>,
     /// Report each second too (JSON lines)
