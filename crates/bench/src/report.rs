@@ -27,17 +27,19 @@ pub struct LatencyNanos {
 }
 
 impl LatencyNanos {
-    pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
+    /// Of calls the fastest and slowest of which took `min` and `max`: a histogram knows the bounds of its buckets only.
+    pub(crate) fn of(histogram: &Histogram<u64>, min: u64, max: u64) -> Self {
         if histogram.is_empty() {
             return Self::default();
         }
+        let at = |quantile| histogram.value_at_quantile(quantile).max(min).min(max);
         Self {
-            min: histogram.min(),
-            p50: histogram.value_at_quantile(0.5),
-            p95: histogram.value_at_quantile(0.95),
-            p99: histogram.value_at_quantile(0.99),
-            p999: histogram.value_at_quantile(0.999),
-            max: histogram.max(),
+            min,
+            p50: at(0.5),
+            p95: at(0.95),
+            p99: at(0.99),
+            p999: at(0.999),
+            max,
             mean: histogram.mean(),
             deviation: histogram.stdev(),
         }
@@ -47,18 +49,33 @@ impl LatencyNanos {
 /// What the process used during a step, its background work and the making of keys and values included.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
+    /// The time over which it was counted, in seconds: the step, and the wait for background work.
+    pub counted_seconds: f64,
     /// Processor time in the program, summed over threads.
     pub user_seconds: f64,
     /// Processor time in the kernel.
     pub system_seconds: f64,
     /// Bytes fetched from the device.
     pub read_bytes: u64,
-    /// Bytes sent towards the device; on file systems in memory 0.
+    /// Bytes of pages of files that became dirty: one that is written again before the system sends it to the device counts
+    /// once. On file systems in memory 0.
     pub written_bytes: u64,
     /// Highest resident memory.
     pub peak_memory_bytes: u64,
     /// Highest address space.
     pub peak_address_bytes: u64,
+}
+
+impl Usage {
+    /// Processor time in percent of the time over which it was counted, to two digits: 200 is two processors busy.
+    #[must_use]
+    pub fn processor_percent(&self) -> f64 {
+        if self.counted_seconds <= 0.0 {
+            return 0.0;
+        }
+        let share = (self.user_seconds + self.system_seconds) / self.counted_seconds;
+        (share * 1e4).round() / 100.0
+    }
 }
 
 /// One kind of operation of a step.
@@ -144,7 +161,7 @@ pub struct RunEnd {
     pub live_bytes: u64,
     /// Bytes that the process fetched from the device, from before the opening to after the closing.
     pub read_bytes: u64,
-    /// Bytes that it sent there.
+    /// Bytes of pages that became dirty, as in [`Usage::written_bytes`].
     pub written_bytes: u64,
     /// Bytes of keys and values that were written by all steps.
     pub user_bytes_written: u64,

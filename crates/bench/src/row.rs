@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::{BenchError, Result, summary::median};
 
 /// A part of a second that is shorter than this tells no rate.
-const WHOLE_SECONDS_MIN: f64 = 0.5;
+pub(crate) const WHOLE_SECONDS_MIN: f64 = 0.5;
 
 /// How a row came about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

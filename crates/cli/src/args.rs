@@ -568,7 +568,8 @@ pub(crate) struct BenchOptions {
     /// Seconds that each workload runs, in place of a number of operations; 0 for none [default: 0]
     #[arg(long)]
     pub(crate) seconds: Option<f64>,
-    /// Operations that are begun in a second, at most; K, M, G are thousands; 0 for no limit [default: 0]
+    /// Operations that are begun in a second, at most, a batch as all of its own; K, M, G are thousands; not for iterate; 0 for no
+    /// limit [default: 0]
     #[arg(long, value_name = "COUNT", value_parser = rate)]
     pub(crate) rate: Option<f64>,
     /// Report each second too (JSON lines)

@@ -7,7 +7,7 @@ const latency = (micros) => !isNumber(micros) || micros <= 0 ? "–"
   : micros < 1000 ? `${micros < 10 ? micros.toFixed(2) : micros < 100 ? micros.toFixed(1) : micros.toFixed(0)} µs`
   : micros < 1e6 ? `${(micros / 1000).toFixed(micros < 1e5 ? 1 : 0)} ms` : `${(micros / 1e6).toFixed(2)} s`;
 const mebibytes = (value) => value > 0 ? bytes(value * 1048576) : "–";
-const seconds = (value) => value > 0 ? `${value < 10 ? value.toFixed(2) : value < 100 ? value.toFixed(1) : value.toFixed(0)} s` : "–";
+const seconds = (value) => value > 0 && value < 0.1 ? latency(value * 1e6) : value > 0 ? `${value < 10 ? value.toFixed(2) : value < 100 ? value.toFixed(1) : value.toFixed(0)} s` : "–";
 const ratio = (value) => !isNumber(value) ? "–" : `${value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2)}×`;
 const amplification = (value) => value > 0 ? value.toFixed(value < 10 ? 2 : 1) : "–";
 

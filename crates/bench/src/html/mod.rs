@@ -109,6 +109,19 @@ mod tests {
 
     use super::*;
 
+    /// Goal: on paper no page is left blank because a card is longer than what is left of it.
+    #[test]
+    fn cards_go_over_the_ends_of_pages() {
+        let (_, print) = BASE_STYLE
+            .split_once("@media print {")
+            .expect("there are rules for print");
+        for rule in print.split_inclusive('}') {
+            let is_kept_whole = rule.contains("break-inside");
+            assert!(!(is_kept_whole && rule.contains("card")), "{rule}");
+        }
+        assert!(print.contains("h2, h3, figcaption, .sub, .legend { break-after: avoid; }"));
+    }
+
     /// Goal: data can neither end its element nor change on the way.
     #[test]
     fn data_stays_data() {

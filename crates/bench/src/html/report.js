@@ -9,6 +9,8 @@ const card = (title, note, ...content) => h("section", { class: "card" }, h("h2"
 const nameOf = (cell) => engines[cell.engine].name;
 
 // --- Compared with a baseline ---
+// What is shown as 1.00 is neither faster nor slower.
+const sideOf = (value) => ratio(value) === ratio(1) ? "" : value > 1 ? "good" : "bad";
 function speedUp(baseline) {
   const pairs = tests.map((test) => {
     const base = cellAt.get(`${testIndex.get(test)}/${baseline}`);
@@ -25,7 +27,7 @@ function speedUp(baseline) {
     if (own.length === 0) return null;
     const mean = Math.exp(sumOf(own.map(Math.log)) / own.length);
     return [tile(ratio(mean), `${engine.name}: geometric mean of ${whole(own.length)} tests`),
-      tile(`${whole(own.filter((value) => value > 1).length)} of ${whole(own.length)}`, `tests in which ${engine.name} is faster`)];
+      tile(`${whole(own.filter((value) => sideOf(value) === "good").length)} of ${whole(own.length)}`, `tests in which ${engine.name} is faster`)];
   });
   const row = ({ test, base, ratios }) => {
     const line = h("div", { class: "dots" }, scale.ticks.map((tick) => h("i", { class: tick === 1 ? "rule one" : "rule", style: { left: left(tick) } })));
@@ -40,7 +42,7 @@ function speedUp(baseline) {
     const main = ratios.find(([cell]) => cell.engine === subject);
     const failed = cellsOf(test).filter((cell) => !isGood(cell));
     return h("div", { class: "chart-row" }, h("div", { class: "name" }, test.label), line,
-      h("div", { class: `number ${main ? main[1] >= 1 ? "good" : "bad" : ""}` },
+      h("div", { class: `number ${main ? sideOf(main[1]) : ""}` },
         main ? ratio(main[1]) : failed.length > 0 ? h("span", { class: "badge bad" }, failed[0].status) : "–"));
   };
   const ticks = thin(scale.ticks, 8);
@@ -140,7 +142,7 @@ function timelineCard() {
     const rate = lines((_, value) => value);
     const slow = lines((point) => point[4] > 0 ? point[4] : point[5] > 0 ? point[5] : null).filter((line) => line.points.length > 0);
     const slowest = slow.flatMap((line) => line.points.map((point) => point[1]));
-    const clock = (value) => `${whole(value)} s`;
+    const clock = (value) => `${Number(value.toFixed(2)).toLocaleString("en-US")} s`;
     return h("div", {}, h("h3", {}, test.label),
       linePlot({ title: "operations per second", lines: rate, x: time, y: linearScale(Math.max(...rate.flatMap((line) => line.points.map((point) => point[1])))),
         xText: clock, yText: short, bands: series.flatMap(({ cell, stalls }) => stalls.map(([from, to]) => [from, to, cell.engine])) }),
@@ -148,9 +150,8 @@ function timelineCard() {
         xText: clock, yText: latency, low: true }),
       series.map(({ cell, stalls }) => {
         const longest = Math.max(0, ...stalls.map(([from, to]) => to - from));
-        const worst = Math.max(0, ...cell.timeline.map((point) => point[5]));
         return h("p", { class: "note" }, swatch(colorOf(cell.engine)), ` ${nameOf(cell)}: ${stalls.length === 0 ? "no stall"
-          : `${whole(stalls.length)} ${stalls.length === 1 ? "stall" : "stalls"}, the longest ${longest.toFixed(1)} s`}; slowest call ${latency(worst)}; `
+          : `${whole(stalls.length)} ${stalls.length === 1 ? "stall" : "stalls"}, the longest ${longest.toFixed(1)} s,`} in ${clock(cell.timeline_seconds)}; slowest call ${latency(cell.timeline_max)}; `
           + `p99.9 is ${cell.p50 > 0 ? bare((cell.p99_9 / cell.p50).toFixed(1)) : "–"} times the median.`);
       }));
   };
@@ -201,9 +202,9 @@ function rowsCard() {
       row.failed > 0 ? h("span", { class: row.rounds > 0 ? "badge warn" : "badge bad" }, row.rounds > 0 ? `${row.failed} of ${row.failed + row.rounds} failed` : status) : status },
     number("ops/s", "ops", whole, true),
     { title: "spread", value: (row) => row.rounds > 1 ? row.spread : null, cell: (value) => value === null ? "–" : percent(value) },
-    number("mean", "avg", latency), number("p50", "p50", latency), number("p95", "p95", latency), number("p99", "p99", latency),
+    number("mean", "avg", latency), number("stddev", "stddev", latency), number("cv", "cv", percent), number("min", "min", latency), number("p50", "p50", latency), number("p95", "p95", latency), number("p99", "p99", latency),
     number("p99.9", "p99_9", latency), number("max", "max", latency),
-    { title: "cpu", value: (row) => row.cpu_user + row.cpu_sys || null, cell: (value) => seconds(value || 0) },
+    number("wall", "wall", seconds), number("settle", "settle", seconds), number("user cpu", "cpu_user", seconds), number("system cpu", "cpu_sys", seconds),
     number("memory", "rss", mebibytes), number("read", "read_mb", mebibytes), number("written", "write_mb", mebibytes),
     number("size", "size", mebibytes), number("settled", "size_settled", mebibytes),
     number("write amp", "write_amp", amplification), number("read amp", "read_amp", amplification), number("space amp", "space_amp", amplification),
@@ -275,11 +276,12 @@ fillElement(main, {}, [
   scalingCard("Value sizes", "value_size", "Operations per second by bytes of a value."),
   latencyCard(),
   timelineCard(),
-  matrixCard("Amplification", "Bytes written to the device per byte written by the user, fetched per byte read, and occupied per live byte. Shorter is better.", [
+  matrixCard("Amplification", "Bytes of pages that became dirty per byte written by the user (a page that is written again before the system "
+    + "sends it to the device counts once), fetched from the device per byte read, and occupied per live byte. Shorter is better.", [
     less("writing", (cell) => cell.write_amp, amplification), less("reading", (cell) => cell.read_amp, amplification), less("space", (cell) => cell.space_amp, amplification)]),
   matrixCard("Size", "On the device, after closing and once background work had ended. Shorter is better.", [
     less("closed", (cell) => cell.size, mebibytes), less("settled", (cell) => cell.size_settled, mebibytes)]),
-  matrixCard("Memory, processor, device", "Highest resident memory; processor time in the program and the kernel; bytes read and written. Shorter is better.", [
+  matrixCard("Memory, processor, device", "Highest resident memory; processor time in the program and the kernel; bytes read, and of pages that became dirty. Shorter is better.", [
     less("memory", (cell) => cell.rss, mebibytes), less("processor", (cell) => cell.cpu_user + cell.cpu_sys, seconds),
     less("written", (cell) => cell.write_mb, mebibytes), less("read", (cell) => cell.read_mb, mebibytes)]),
   tests.length > 0 && rowsCard(),

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::Page;
 use crate::{
-    MachineInfo, Row, Summary,
+    MachineInfo, Row, Summary, TimelinePoint,
+    row::WHOLE_SECONDS_MIN,
     suite::TargetLine,
     test_key::{TestKey, test_labels},
 };
@@ -130,6 +131,17 @@ fn engine_label(summaries: &[Summary], row: &Row) -> String {
     }
 }
 
+/// Without what is left of the last second, unless that is half of one: a sliver has no rate.
+fn whole_seconds(timeline: &[TimelinePoint]) -> &[TimelinePoint] {
+    let mut whole = timeline;
+    while let [before @ .., last] = whole
+        && last.second - before.last().map_or(0.0, |point| point.second) < WHOLE_SECONDS_MIN
+    {
+        whole = before;
+    }
+    whole
+}
+
 /// The numbers of one engine in one test.
 fn cell(summary: &Summary, rows: &[Row], engine: usize, test: usize) -> Value {
     let row = &summary.row;
@@ -139,8 +151,7 @@ fn cell(summary: &Summary, rows: &[Row], engine: usize, test: usize) -> Value {
             && other.engine_version == row.engine_version
             && TestKey::of(other) == key
     };
-    let timeline: Vec<Value> = row
-        .timeline
+    let timeline: Vec<Value> = whole_seconds(&row.timeline)
         .iter()
         .map(|point| {
             json!([
@@ -167,11 +178,13 @@ fn cell(summary: &Summary, rows: &[Row], engine: usize, test: usize) -> Value {
         "failed": summary.failed,
         "errors": errors,
         "stalls": row.stalls(),
+        "timeline_seconds": row.timeline.last().map_or(0.0, |point| point.second),
+        "timeline_max": row.timeline.iter().map(|point| point.max_us).fold(0.0, f64::max),
         "ops": row.ops_per_sec,
         "ops_min": summary.ops_per_sec_min,
         "ops_max": summary.ops_per_sec_max,
         "spread": summary.spread_percent() / 100.0,
-        "avg": row.avg_latency_us, "stddev": row.stddev_us,
+        "avg": row.avg_latency_us, "stddev": row.stddev_us, "cv": row.cv_percent / 100.0,
         "p50": row.p50_us, "p95": row.p95_us, "p99": row.p99_us, "p99_9": row.p99_9_us,
         "min": row.min_us, "max": row.max_us,
         "rss": row.peak_rss_mb, "vms": row.peak_vms_mb,
@@ -183,4 +196,32 @@ fn cell(summary: &Summary, rows: &[Row], engine: usize, test: usize) -> Value {
         "wrong": row.wrong, "not_found": row.not_found,
         "timeline": timeline,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a few calls in a sliver of a second are drawn as no rate. Method: time lines with such an end, and with a half.
+    #[test]
+    fn slivers_of_a_second_are_not_drawn() {
+        let point = |second, ops| TimelinePoint {
+            second,
+            ops,
+            max_us: second,
+            ..TimelinePoint::default()
+        };
+        let row = |last| Row {
+            timeline: vec![point(1.0, 100), point(2.0, 90), point(last, 20)],
+            ..Row::default()
+        };
+        for (last, points) in [(2.0004, 2), (2.4, 2), (2.5, 3), (3.0, 3)] {
+            let data = report_data(&[row(last)], None);
+            let cell = &data["cells"][0];
+            let drawn = cell["timeline"].as_array().map(Vec::len);
+            assert_eq!(drawn, Some(points), "{last}");
+            assert_eq!(cell["timeline_seconds"], last);
+            assert_eq!(cell["timeline_max"], last, "the slowest call is told");
+        }
+    }
 }

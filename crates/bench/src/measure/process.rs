@@ -1,19 +1,24 @@
-//! What a process used, from `/proc/self`. Linux only; elsewhere, or where the system does not show it, zeros.
+//! What a process used: processor time from `getrusage`, in microseconds, the rest from `/proc/self`. Where the system
+//! does not tell something, it is 0.
 
-use std::{fs, os::unix::fs::MetadataExt, path::Path};
+use std::{fs, os::unix::fs::MetadataExt, path::Path, time::Instant};
+
+use nix::sys::{
+    resource::{UsageWho, getrusage},
+    time::{TimeVal, TimeValLike},
+};
 
 use crate::Usage;
 
-// The unit of the times in /proc/self/stat as the kernel shows it to programs, on every architecture Linux supports.
-const TICKS_PER_SECOND: f64 = 100.0;
 /// Directories below a database directory that are descended into; no engine nests deeper.
 const DEPTH_MAX: usize = 8;
 
 /// A reading of the counters that only grow.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Counters {
-    user_seconds: f64,
-    system_seconds: f64,
+    at: Instant,
+    user_micros: u64,
+    system_micros: u64,
     read_bytes: u64,
     written_bytes: u64,
 }
@@ -21,11 +26,17 @@ pub(crate) struct Counters {
 impl Counters {
     /// Now.
     pub(crate) fn read() -> Self {
-        let mut counters = Self::default();
-        if let Ok(text) = fs::read_to_string("/proc/self/stat") {
-            let mut fields = cpu_ticks(&text);
-            counters.user_seconds = fields.next().unwrap_or(0) as f64 / TICKS_PER_SECOND;
-            counters.system_seconds = fields.next().unwrap_or(0) as f64 / TICKS_PER_SECOND;
+        let mut counters = Self {
+            at: Instant::now(),
+            user_micros: 0,
+            system_micros: 0,
+            read_bytes: 0,
+            written_bytes: 0,
+        };
+        // Of all threads, those that have ended included.
+        if let Ok(used) = getrusage(UsageWho::RUSAGE_SELF) {
+            counters.user_micros = micros(used.user_time());
+            counters.system_micros = micros(used.system_time());
         }
         if let Ok(text) = fs::read_to_string("/proc/self/io") {
             counters.read_bytes = field(&text, "read_bytes:");
@@ -36,9 +47,12 @@ impl Counters {
 
     /// What was used since `earlier`.
     pub(crate) fn since(&self, earlier: &Self) -> Usage {
+        // From whole microseconds, so that no digits come from the subtraction of fractions.
+        let seconds = |now: u64, then: u64| now.saturating_sub(then) as f64 / 1e6;
         Usage {
-            user_seconds: self.user_seconds - earlier.user_seconds,
-            system_seconds: self.system_seconds - earlier.system_seconds,
+            counted_seconds: self.at.saturating_duration_since(earlier.at).as_secs_f64(),
+            user_seconds: seconds(self.user_micros, earlier.user_micros),
+            system_seconds: seconds(self.system_micros, earlier.system_micros),
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
             written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
             ..Usage::default()
@@ -117,14 +131,8 @@ fn disk_bytes_to_depth(directory: &Path, depth: usize) -> u64 {
     total
 }
 
-/// User and system ticks: fields 14 and 15. Counted from behind the command, which may hold blanks and brackets.
-fn cpu_ticks(stat: &str) -> impl Iterator<Item = u64> {
-    let after_command = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    after_command
-        .split_ascii_whitespace()
-        .skip(11)
-        .take(2)
-        .map(|word| word.parse().unwrap_or(0))
+fn micros(time: TimeVal) -> u64 {
+    u64::try_from(time.num_microseconds()).unwrap_or(0)
 }
 
 fn field(text: &str, name: &str) -> u64 {
@@ -137,16 +145,43 @@ fn field(text: &str, name: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
-    fn fields_are_found_behind_awkward_command_names() {
-        let stat = "12 (a) b) c) S 1 2 3 4 5 6 7 8 9 10 77 88 0 0";
-        assert_eq!(cpu_ticks(stat).collect::<Vec<_>>(), [77, 88]);
-        assert_eq!(cpu_ticks("").count(), 0);
+    fn fields_are_found_by_name() {
         let io = "rchar: 1\nread_bytes: 5\nwrite_bytes: 4096\ncancelled_write_bytes: 9\n";
         assert_eq!(field(io, "write_bytes:"), 4096);
         assert_eq!(field(io, "missing:"), 0);
+    }
+
+    /// Goal: a step of some milliseconds has a figure of its own. Method: readings while this thread works, which whole
+    /// ticks of 10 ms would all be multiples of.
+    #[test]
+    fn processor_time_has_no_steps_of_ten_milliseconds() {
+        let before = Counters::read();
+        let is_between = (0..1_000_000).any(|_| {
+            let now = Counters::read();
+            let used = now.user_micros + now.system_micros;
+            used > before.user_micros + before.system_micros && !used.is_multiple_of(10_000)
+        });
+        assert!(is_between, "{before:?}");
+    }
+
+    #[test]
+    fn percent_is_of_the_time_that_was_counted_over() {
+        let before = Counters::read();
+        let after = Counters {
+            at: before.at + Duration::from_millis(10),
+            user_micros: before.user_micros + 14_999,
+            system_micros: before.system_micros + 5_000,
+            ..before
+        };
+        let usage = after.since(&before);
+        assert_eq!(usage.user_seconds.to_string(), "0.014999");
+        assert_eq!(usage.processor_percent().to_string(), "199.99");
+        assert_eq!(Usage::default().processor_percent().to_string(), "0");
     }
 
     #[test]

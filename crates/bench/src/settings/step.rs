@@ -29,7 +29,8 @@ pub struct Step {
     pub read_share: f64,
     /// When not 0: ends after this many seconds, however many operations that is; keys are written again and again.
     pub seconds: f64,
-    /// When not 0: operations that are begun in a second, all threads together. Latency then counts from when a call was
+    /// When not 0: operations that are begun in a second, all threads together, a batch as all of its own; not for
+    /// iterations. Latency then counts from when a call was
     /// due, so that one that waits for a slow one before it is slow too.
     pub operations_per_second_max: f64,
     /// Whether each second is reported too.
@@ -114,6 +115,11 @@ impl Step {
             (
                 is_amount(self.operations_per_second_max),
                 "the rate must be 0 or more operations a second".into(),
+            ),
+            (
+                self.operations_per_second_max <= 0.0 || self.workload != Workload::Iterate,
+                "its entries come in one call, which cannot be kept to a rate: run it without one"
+                    .into(),
             ),
         ];
         match rules.into_iter().find(|(holds, _)| !holds) {

@@ -8,7 +8,7 @@ fn settings() -> Settings {
 fn the_defaults_pass_and_each_broken_bound_is_named() {
     assert!(settings().check().is_ok());
     type Break = fn(&mut Settings);
-    let broken: [(Break, &str); 20] = [
+    let broken: [(Break, &str); 21] = [
         (|s| s.steps.clear(), "nothing"),
         (|s| s.steps.rotate_left(1), "read, would find an empty"),
         (
@@ -34,6 +34,10 @@ fn the_defaults_pass_and_each_broken_bound_is_named() {
         (|s| s.steps[2].range_entries = 0, "range"),
         (|s| s.steps[0].zipfian_exponent = 0.0, "exponent"),
         (|s| s.steps[0].seconds = f64::INFINITY, "duration"),
+        (
+            |s| s.steps[2].operations_per_second_max = 5.0,
+            "iterate: its entries come in one call",
+        ),
         (
             |s| {
                 s.steps[0].pattern = Pattern::Timestamp;

@@ -241,7 +241,6 @@ fn other_settings(settings: &Settings, step: &Step) -> String {
 /// What all operations of a step have in common.
 fn step_row(base: Row, report: &StepReport, end: Option<&RunEnd>) -> Row {
     let usage = &report.usage;
-    let seconds = report.wall_seconds + report.settle_seconds;
     let ratio = |part: u64, whole: u64| {
         if whole == 0 {
             0.0
@@ -257,7 +256,7 @@ fn step_row(base: Row, report: &StepReport, end: Option<&RunEnd>) -> Row {
         disk_write_mb: usage.written_bytes as f64 / MIB,
         cpu_user_sec: usage.user_seconds,
         cpu_sys_sec: usage.system_seconds,
-        cpu_percent: (usage.user_seconds + usage.system_seconds) / seconds.max(1e-9) * 100.0,
+        cpu_percent: usage.processor_percent(),
         db_size_settled_mb: report.settled_bytes as f64 / MIB,
         wall_sec: report.wall_seconds,
         settle_sec: report.settle_seconds,

@@ -1,12 +1,6 @@
 //! Workloads of more than one kind of operation.
 
-use super::{
-    plan::Plan,
-    reads::{self, PORTION},
-    tally::Tally,
-    worker::Worker,
-    writes::Batch,
-};
+use super::{plan::Plan, reads, tally::Tally, worker::Worker, writes::Batch};
 use crate::{Engine, OperationKind, Result, Workload, data::random::Random};
 
 // Keys whose copies in all families are compared after transactions.
@@ -48,7 +42,7 @@ pub(super) fn mixed(worker: &mut Worker<'_>) -> Result<()> {
 /// Reads a key and writes its next version: two calls of the engine, one operation.
 pub(super) fn rmw(worker: &mut Worker<'_>) -> Result<()> {
     let mut buffers = Buffers::default();
-    while let Some(portion) = worker.take(worker.step.operations, PORTION) {
+    while let Some(portion) = worker.take(worker.step.operations, worker.portion()) {
         for position in portion {
             let index = worker.chooser.index(position);
             modify(worker, index, worker.version(position) + 1, &mut buffers)?;
@@ -190,7 +184,7 @@ pub(super) fn ycsb(worker: &mut Worker<'_>) -> Result<()> {
     let shares = Shares::of(workload);
     let mut buffers = Buffers::default();
     let mut batch = Batch::default();
-    while let Some(portion) = worker.take(worker.step.operations, PORTION) {
+    while let Some(portion) = worker.take(worker.step.operations, worker.portion()) {
         for position in portion {
             let draw = worker.chooser.random().fraction();
             let index = if workload == Workload::YcsbD {

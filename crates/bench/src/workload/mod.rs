@@ -9,6 +9,7 @@
 
 mod chooser;
 mod mixed;
+mod pace;
 mod plan;
 mod reads;
 mod tally;

@@ -3,9 +3,6 @@
 use super::worker::Worker;
 use crate::{OperationKind, Result};
 
-// Work without batches is dealt out in portions, so that threads do not fight over the counter.
-pub(super) const PORTION: u64 = 64;
-
 /// Reads the key of `index` in one timed call and checks the answer. Answers the version that was found.
 pub(super) fn get(
     worker: &mut Worker<'_>,
@@ -48,7 +45,7 @@ pub(super) fn check(
 
 pub(super) fn read(worker: &mut Worker<'_>) -> Result<()> {
     let (mut key, mut value) = (Vec::new(), Vec::new());
-    while let Some(portion) = worker.take(worker.step.operations, PORTION) {
+    while let Some(portion) = worker.take(worker.step.operations, worker.portion()) {
         for position in portion {
             let index = worker.chooser.index(position);
             get(worker, index, &mut key, &mut value)?;
@@ -60,7 +57,7 @@ pub(super) fn read(worker: &mut Worker<'_>) -> Result<()> {
 /// Reads of keys that were never written, each a neighbour of one that was.
 pub(super) fn missing(worker: &mut Worker<'_>) -> Result<()> {
     let (mut key, mut value) = (Vec::new(), Vec::new());
-    while let Some(portion) = worker.take(worker.step.operations, PORTION) {
+    while let Some(portion) = worker.take(worker.step.operations, worker.portion()) {
         for position in portion {
             let index = worker.chooser.index(position);
             worker.plan.keys.write_missing(index, &mut key);

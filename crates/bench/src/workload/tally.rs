@@ -16,8 +16,40 @@ pub(super) const LATENCY_NANOS_MAX: u64 = 3_600_000_000_000;
 struct KindTally {
     kind: OperationKind,
     histogram: Histogram<u64>,
+    /// The fastest call; of none, the longest time there is.
+    nanos_min: u64,
+    nanos_max: u64,
     in_calls: Duration,
     operations: u64,
+}
+
+impl KindTally {
+    fn new(kind: OperationKind) -> Result<Self> {
+        Ok(Self {
+            kind,
+            histogram: histogram()?,
+            nanos_min: u64::MAX,
+            nanos_max: 0,
+            in_calls: Duration::ZERO,
+            operations: 0,
+        })
+    }
+
+    /// Enters `calls` calls, each of which took `nanos`.
+    fn record(&mut self, nanos: u64, calls: u64) {
+        self.histogram.saturating_record_n(nanos, calls);
+        self.nanos_min = self.nanos_min.min(nanos);
+        self.nanos_max = self.nanos_max.max(nanos);
+    }
+
+    fn add(&mut self, other: &Self) {
+        // Adding fails only for a histogram with other bounds, and all have the same.
+        let _ = self.histogram.add(&other.histogram);
+        self.nanos_min = self.nanos_min.min(other.nanos_min);
+        self.nanos_max = self.nanos_max.max(other.nanos_max);
+        self.in_calls += other.in_calls;
+        self.operations += other.operations;
+    }
 }
 
 /// When a call was due and when it was begun.
@@ -62,7 +94,7 @@ impl Tally {
         let tally = self.kind(kind)?;
         tally.in_calls += end.saturating_duration_since(start.begun);
         tally.operations += operations;
-        tally.histogram.saturating_record(nanos);
+        tally.record(nanos, 1);
         Ok(nanos)
     }
 
@@ -77,7 +109,7 @@ impl Tally {
         tally.in_calls += elapsed;
         tally.operations += entries;
         if let Some(each) = nanos(elapsed).checked_div(entries) {
-            tally.histogram.saturating_record_n(each.max(1), entries);
+            tally.record(each.max(1), entries);
         }
         Ok(())
     }
@@ -86,12 +118,7 @@ impl Tally {
         let place = match self.kinds.iter().position(|tally| tally.kind == kind) {
             Some(place) => place,
             None => {
-                self.kinds.push(KindTally {
-                    kind,
-                    histogram: histogram()?,
-                    in_calls: Duration::ZERO,
-                    operations: 0,
-                });
+                self.kinds.push(KindTally::new(kind)?);
                 self.kinds.len() - 1
             }
         };
@@ -100,11 +127,7 @@ impl Tally {
 
     pub(super) fn add(&mut self, other: &Self) -> Result<()> {
         for theirs in &other.kinds {
-            let ours = self.kind(theirs.kind)?;
-            // Adding fails only for a histogram with other bounds, and all have the same.
-            let _ = ours.histogram.add(&theirs.histogram);
-            ours.in_calls += theirs.in_calls;
-            ours.operations += theirs.operations;
+            self.kind(theirs.kind)?.add(theirs);
         }
         self.bytes_written += other.bytes_written;
         self.bytes_read += other.bytes_read;
@@ -120,23 +143,15 @@ impl Tally {
             operations: tally.operations,
             calls: tally.histogram.len(),
             call_seconds: tally.in_calls.as_secs_f64() / threads.max(1) as f64,
-            latency: LatencyNanos::of(&tally.histogram),
+            latency: LatencyNanos::of(&tally.histogram, tally.nanos_min, tally.nanos_max),
             timeline: timeline.points(tally.kind),
         };
         let mut reports: Vec<OperationReport> = self.kinds.iter().map(report).collect();
         if self.kinds.len() > 1
-            && let Ok(histogram) = histogram()
+            && let Ok(mut all) = KindTally::new(OperationKind::All)
         {
-            let mut all = KindTally {
-                kind: OperationKind::All,
-                histogram,
-                in_calls: Duration::ZERO,
-                operations: 0,
-            };
             for tally in &self.kinds {
-                let _ = all.histogram.add(&tally.histogram);
-                all.in_calls += tally.in_calls;
-                all.operations += tally.operations;
+                all.add(tally);
             }
             reports.push(report(&all));
         }
@@ -194,8 +209,14 @@ mod tests {
         );
         assert_eq!(total.missing, 2);
         assert_eq!(reports[1].latency.p50, 1000);
-        // A histogram answers the bounds of its buckets.
-        assert!(reports[0].latency.min.abs_diff(100_000) <= 100);
+        // Exactly, though a histogram answers the bounds of its buckets.
+        let latency = &reports[0].latency;
+        assert_eq!(
+            (latency.min, latency.p50, latency.max),
+            (100_000, 100_000, 100_000)
+        );
+        let all = &reports[2].latency;
+        assert_eq!((all.min, all.max), (1000, 100_000));
         assert!((reports[0].call_seconds - 100e-6).abs() < 1e-9);
         assert!((reports[1].call_seconds - 200e-6).abs() < 1e-9);
     }
@@ -214,7 +235,7 @@ mod tests {
             )
             .expect("bounds are good");
         let reports = tally.reports(1, &Timeline::new(None));
-        assert!(reports[0].latency.max >= 6_000_000_000);
+        assert_eq!(reports[0].latency.max, 6_000_000_000);
         assert!((reports[0].call_seconds - 1.0).abs() < 1e-9);
     }
 }

@@ -10,7 +10,7 @@
 
 use std::{hint::black_box, time::Instant};
 
-use super::{plan::Plan, reads::PORTION, worker::Worker};
+use super::{plan::Plan, worker::Worker};
 use crate::{OperationKind, Result, data::values::ValueEnds};
 
 /// Bytes of a line of the processor's cache.
@@ -112,7 +112,7 @@ pub(super) fn range(worker: &mut Worker<'_>) -> Result<()> {
 
 fn go(worker: &mut Worker<'_>, kind: OperationKind, entries: u64) -> Result<()> {
     let (mut from, mut key) = (Vec::new(), Vec::new());
-    while let Some(portion) = worker.take(worker.step.operations, PORTION) {
+    while let Some(portion) = worker.take(worker.step.operations, worker.portion()) {
         for position in portion {
             let start = worker.chooser.index(position);
             worker.plan.keys.write(start, &mut from);

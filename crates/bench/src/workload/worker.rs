@@ -3,17 +3,20 @@
 use std::{
     ops::Range,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
-    thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use super::{
     chooser::Chooser,
+    pace::Pace,
     plan::Plan,
-    tally::{CallStart, Tally},
+    tally::Tally,
     timeline::{CurrentSecond, Timeline},
 };
 use crate::{Engine, OperationKind, Result, Session, Step};
+
+/// Work without batches is dealt out in portions, so that threads do not fight over the counter.
+const PORTION: u64 = 64;
 
 /// What the threads of a step share.
 pub(super) struct Shared {
@@ -23,6 +26,7 @@ pub(super) struct Shared {
     pub(super) stop: AtomicBool,
     pub(super) start: Instant,
     pub(super) timeline: Timeline,
+    pace: Pace,
 }
 
 impl Shared {
@@ -33,49 +37,7 @@ impl Shared {
             stop: AtomicBool::new(false),
             start,
             timeline: Timeline::new(step.has_timeline.then_some(start)),
-        }
-    }
-}
-
-/// Begins calls at the rate asked for.
-struct Pacer {
-    /// Seconds from one operation of this thread to the next; 0 for as fast as it goes.
-    interval: f64,
-    due: Instant,
-}
-
-impl Pacer {
-    fn new(step: &Step, start: Instant) -> Self {
-        let rate = step.operations_per_second_max;
-        Self {
-            interval: if rate > 0.0 {
-                step.threads as f64 / rate
-            } else {
-                0.0
-            },
-            due: start,
-        }
-    }
-
-    /// Waits until a call of `operations` operations is due.
-    fn begin(&mut self, operations: u64) -> CallStart {
-        let now = Instant::now();
-        if self.interval <= 0.0 {
-            return CallStart {
-                due: now,
-                begun: now,
-            };
-        }
-        let due = self.due;
-        let wait = Duration::try_from_secs_f64(self.interval * operations as f64);
-        // A wait beyond the clock's range is as good as the longest that is not.
-        self.due += wait.unwrap_or(Duration::from_secs(1 << 30));
-        if due > now {
-            thread::sleep(due - now);
-        }
-        CallStart {
-            due,
-            begun: Instant::now(),
+            pace: Pace::new(step.operations_per_second_max),
         }
     }
 }
@@ -88,7 +50,6 @@ pub(super) struct Worker<'a> {
     session: Box<dyn Session + 'a>,
     pub(super) chooser: Chooser,
     pub(super) tally: Tally,
-    pacer: Pacer,
     second: CurrentSecond,
 }
 
@@ -109,7 +70,6 @@ impl<'a> Worker<'a> {
             session: engine.session()?,
             chooser: Chooser::new(step, settings.keys, settings.seed, purpose << 40, number),
             tally: Tally::default(),
-            pacer: Pacer::new(step, Instant::now()),
             second: CurrentSecond::default(),
         })
     }
@@ -131,6 +91,16 @@ impl<'a> Worker<'a> {
         (start < total).then(|| start..total.min(start.saturating_add(size)))
     }
 
+    /// The size of portions of work without batches. At a limited rate a call can be long in coming, and each is taken by
+    /// itself: a step ends when its time is over, and no thread waits with what another could do.
+    pub(super) fn portion(&self) -> u64 {
+        if self.step.operations_per_second_max > 0.0 {
+            1
+        } else {
+            PORTION
+        }
+    }
+
     /// Times one call that does `operations` operations.
     pub(super) fn call<T>(
         &mut self,
@@ -138,7 +108,7 @@ impl<'a> Worker<'a> {
         operations: u64,
         call: impl FnOnce(&mut dyn Session) -> Result<T>,
     ) -> Result<T> {
-        let start = self.pacer.begin(operations);
+        let start = self.shared.pace.begin(operations);
         let answer = call(&mut *self.session)?;
         let ended = self.tally.record(kind, operations, start)?;
         self.shared

@@ -331,7 +331,15 @@ fn the_report_is_drawn_and_obeys_no_name() {
             "1 stall, the longest 6.0 s",
             "sequential put &lt;b&gt;",
             "not measured",
+            "in 300 s; slowest call",
             "times the median",
+            ">stddev</button>",
+            ">cv</button>",
+            ">min</button>",
+            ">wall</button>",
+            ">settle</button>",
+            ">user cpu</button>",
+            ">system cpu</button>",
         ] {
             assert!(seen.dom.contains(wanted), "{wanted}");
         }
@@ -347,6 +355,53 @@ fn the_report_is_drawn_and_obeys_no_name() {
             !seen.drawn().contains("NaN") && !seen.drawn().contains("undefined"),
             "a number that is none"
         );
+    }
+}
+
+/// Goal: what is shown as 1.00 is neither better nor worse. Method: an engine that is slower by three in a thousand, then by
+/// one in ten.
+#[test]
+fn a_ratio_of_one_has_no_colour() {
+    for (name, factor, class) in [
+        ("equal.html", 0.997, "number "),
+        ("slower.html", 0.9, "number bad"),
+    ] {
+        let peer = row(&SHAPES[0], 0, ("rocksdb", 1.0), 1);
+        let own = Row {
+            engine: "kingtide".into(),
+            ops_per_sec: peer.ops_per_sec * factor,
+            ..peer.clone()
+        };
+        let page = page(name, &html::report(&[own, peer], None, &[]));
+        let Some(seen) = browser::open(&page, 800) else {
+            return;
+        };
+        seen.expect_drawn();
+        let shown = format!("<div class=\"{class}\">{factor:.2}×</div>");
+        assert!(seen.drawn().contains(&shown), "{name}: {shown}");
+    }
+}
+
+/// Goal: no two labels of an axis of time are the same. Method: a time line of little more than two seconds.
+#[test]
+fn labels_of_short_time_lines_differ() {
+    let mut row = row(&SHAPES[0], 0, ("kingtide", 1.0), 1);
+    row.timeline = timeline("kingtide", 1e6);
+    row.timeline.truncate(3);
+    row.timeline[2].second = 2.0004;
+    let page = page("short.html", &html::report(&[row], None, &[]));
+    let Some(seen) = browser::open(&page, 800) else {
+        return;
+    };
+    seen.expect_drawn();
+    let axes: Vec<&str> = seen.drawn().split("<div class=\"x\">").skip(1).collect();
+    assert!(!axes.is_empty());
+    for axis in axes {
+        let (axis, _) = axis.split_once("</div>").expect("it ends");
+        for label in ["0 s", "0.5 s", "1 s", "1.5 s", "2 s"] {
+            let count = axis.matches(&format!(">{label}<")).count();
+            assert_eq!(count, 1, "{label}: {axis}");
+        }
     }
 }
 

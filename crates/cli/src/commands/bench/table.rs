@@ -122,10 +122,10 @@ fn timeline(summary: &Summary, operation: &str) -> Option<String> {
         many => format!("{many} stalls, the longest {longest:.1} s"),
     };
     Some(format!(
-        "{}: {} {operation}: {told} in {} seconds, slowest call {}, p99.9 is {} times the median\n",
+        "{}: {} {operation}: {told} in {:.1} s, slowest call {}, p99.9 is {} times the median\n",
         row.engine,
         row.test_name,
-        row.timeline.len(),
+        row.timeline.last().map_or(0.0, |point| point.second),
         duration(slowest),
         times(row.tail())
     ))
@@ -252,11 +252,11 @@ mod tests {
             operation: "PUT".into(),
             p50_us: 2.0,
             p99_9_us: 9.0,
-            timeline: vec![point(1.0, 10), point(2.0, 0), point(3.0, 10)],
+            timeline: vec![point(1.0, 10), point(2.0, 0), point(3.5, 10)],
             ..Row::default()
         };
         let text = results(&Summary::of(&[row]), None);
-        let line = "kingtide: t PUT: 1 stall of 1.0 s in 3 seconds, slowest call 3.0 ms, p99.9 is 4.5 times the median";
+        let line = "kingtide: t PUT: 1 stall of 1.0 s in 3.5 s, slowest call 3.5 ms, p99.9 is 4.5 times the median";
         assert!(text.contains(line), "{text}");
         assert!(text.contains("4.5 x"), "{text}");
     }
