@@ -30,9 +30,8 @@ pub(crate) struct TidesDbEngine {
 
 impl TidesDbEngine {
     pub(crate) fn open(settings: &Settings) -> Result<Self> {
-        let threads = i32::try_from(settings.background_jobs / 2)
-            .unwrap_or(i32::MAX)
-            .max(1);
+        // As for Kingtide.
+        let mergers = i32::try_from(settings.background_jobs.saturating_sub(1)).unwrap_or(i32::MAX);
         let (mode, interval) = match settings.sync {
             SyncChoice::None => (SyncMode::Interval, NEVER_MICROS),
             SyncChoice::Interval => {
@@ -42,8 +41,8 @@ impl TidesDbEngine {
             SyncChoice::Full => (SyncMode::Full, 0),
         };
         let config = Config::new(&settings.directory)
-            .num_flush_threads(threads)
-            .num_compaction_threads(threads)
+            .num_flush_threads(1)
+            .num_compaction_threads(mergers.max(1))
             .log_level(LogLevel::None)
             .block_cache_size(settings.cache_bytes)
             .memtable_write_buffer_size(settings.memtable_bytes)

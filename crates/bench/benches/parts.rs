@@ -150,7 +150,7 @@ mod pass {
 mod merge {
     use super::*;
 
-    /// Everything of a memtable whose entries came in commits of 1,000 and lie in so many sorted runs.
+    /// Everything of a memtable whose entries came in so many commits, each of which is a sorted run.
     #[divan::bench(args = [1, 4, 16, 64], sample_count = 10)]
     fn walk(bencher: Bencher<'_, '_>, runs: usize) {
         let data = Data::new(KEYS);
@@ -212,7 +212,7 @@ mod cache {
         for number in 0..1000 {
             cache.insert((FileId(1), number), Arc::new([0_u8; 4096]), 4096);
         }
-        bencher.bench(|| {
+        bencher.counter(ItemsCount::new(1000_u64)).bench(|| {
             (0..1000)
                 .filter(|number| cache.get(&(FileId(1), *number)).is_some())
                 .count()

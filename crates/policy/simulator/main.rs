@@ -50,6 +50,9 @@ impl Settings {
             let value = args.next().ok_or_else(|| format!("{name} needs a value"))?;
             settings.set(&name, value)?;
         }
+        if settings.svg.is_some() && settings.patterns.len() > 1 {
+            return Err("--svg draws one load: say which with --pattern".to_owned());
+        }
         Ok(settings)
     }
 
@@ -66,6 +69,9 @@ impl Settings {
                     .into_iter()
                     .filter(|(name, _)| value == "both" || value == *name)
                     .collect();
+                if self.policies.is_empty() {
+                    return Err(wrong());
+                }
             }
             "--flushes" => self.flushes = number()?,
             "--keys" => self.keys = small()?,

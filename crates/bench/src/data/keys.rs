@@ -81,7 +81,8 @@ impl KeyMaker {
         padding.fill(b'0');
     }
 
-    /// Writes over `target` a key that no index has, and that sorts next to the key of `index`.
+    /// Writes over `target` a key that no index has, and that sorts next to the key of `index`; behind all of them where there is no
+    /// room behind the code, but for byte-reversed ones.
     pub fn write_missing(&self, index: u64, target: &mut Vec<u8>) {
         self.write(index, target);
         let place = target.len() - 1;

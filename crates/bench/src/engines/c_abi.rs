@@ -98,14 +98,13 @@ impl CAbiEngine {
 fn open_database(api: &Api, path: &CStr, settings: &Settings) -> Result<Opaque> {
     // SAFETY: no preconditions.
     let mut config = unsafe { (api.default_config)() };
-    let threads = i32::try_from(settings.background_jobs / 2)
-        .unwrap_or(i32::MAX)
-        .max(1);
+    // As for Kingtide in process.
+    let mergers = i32::try_from(settings.background_jobs.saturating_sub(1)).unwrap_or(i32::MAX);
     config.set(database_field::DB_PATH, &path.as_ptr().addr().to_ne_bytes());
-    config.set(database_field::NUM_FLUSH_THREADS, &threads.to_ne_bytes());
+    config.set(database_field::NUM_FLUSH_THREADS, &1_i32.to_ne_bytes());
     config.set(
         database_field::NUM_COMPACTION_THREADS,
-        &threads.to_ne_bytes(),
+        &mergers.max(1).to_ne_bytes(),
     );
     config.set(database_field::LOG_LEVEL, &LOG_NOTHING.to_ne_bytes());
     config.set(

@@ -64,23 +64,9 @@ impl LmdbEngine {
     pub(super) fn open(settings: &Settings) -> Result<Self> {
         let (api, file) = Api::load(settings.library.as_deref())?;
         let handle = Arc::new(open_environment(api, settings)?);
-        let transaction = begin(&handle, 0)?;
-        let mut dbis = Vec::new();
-        for number in 0..settings.families {
-            let name = CString::new(format!("bench{number}")).unwrap_or_default();
-            let (name, flags) = match settings.families {
-                1 => (ptr::null(), 0),
-                _ => (name.as_ptr(), number::CREATE),
-            };
-            let mut dbi = 0;
-            // SAFETY: the transaction is alive; the name is null, which means the main database, or ends with zero;
-            // `dbi` may be written.
-            let code = unsafe { (api.dbi_open)(transaction, name, flags, &mut dbi) };
-            check(&api, code)?;
-            dbis.push(dbi);
-        }
-        // SAFETY: begun above, and not used after.
-        check(&api, unsafe { (api.txn_commit)(transaction) })?;
+        let dbis = write(&handle, |api, transaction| {
+            open_databases(api, transaction, settings.families)
+        })?;
         let syncer = match settings.sync {
             SyncChoice::Interval => {
                 let synced = Arc::clone(&handle);
@@ -100,6 +86,40 @@ impl LmdbEngine {
             syncer,
         })
     }
+}
+
+/// The databases of all families.
+fn open_databases(api: &Api, transaction: Opaque, families: usize) -> Result<Vec<Dbi>> {
+    let mut dbis = Vec::new();
+    for number in 0..families {
+        let name = CString::new(format!("bench{number}")).unwrap_or_default();
+        let (name, flags) = match families {
+            1 => (ptr::null(), 0),
+            _ => (name.as_ptr(), number::CREATE),
+        };
+        let mut dbi = 0;
+        // SAFETY: the transaction is alive; the name is null, which means the main database, or ends with zero;
+        // `dbi` may be written.
+        let code = unsafe { (api.dbi_open)(transaction, name, flags, &mut dbi) };
+        check(api, code)?;
+        dbis.push(dbi);
+    }
+    Ok(dbis)
+}
+
+/// Runs `operate` in a write transaction: committed when it succeeds, undone otherwise.
+fn write<T>(handle: &Handle, operate: impl FnOnce(&Api, Opaque) -> Result<T>) -> Result<T> {
+    let api = &handle.api;
+    let transaction = begin(handle, 0)?;
+    let outcome = operate(api, transaction);
+    if outcome.is_ok() {
+        // SAFETY: begun above and not used after.
+        check(api, unsafe { (api.txn_commit)(transaction) })?;
+    } else {
+        // SAFETY: as above.
+        unsafe { (api.txn_abort)(transaction) };
+    }
+    outcome
 }
 
 fn open_environment(api: Api, settings: &Settings) -> Result<Handle> {
@@ -201,6 +221,7 @@ impl Engine for LmdbEngine {
         Ok(Box::new(LmdbSession {
             engine: self,
             reader,
+            kept: None,
         }))
     }
 
@@ -220,6 +241,8 @@ impl Engine for LmdbEngine {
 struct LmdbSession<'a> {
     engine: &'a LmdbEngine,
     reader: Opaque,
+    /// Made by the first seek.
+    kept: Option<KeptCursor<'a>>,
 }
 
 impl Drop for LmdbSession<'_> {
@@ -229,20 +252,49 @@ impl Drop for LmdbSession<'_> {
     }
 }
 
-impl LmdbSession<'_> {
-    /// Runs `operate` in a write transaction: committed when it succeeds, undone otherwise.
-    fn write(&mut self, operate: impl FnOnce(&Api, Opaque, Dbi) -> Result<()>) -> Result<()> {
-        let api = &self.engine.handle.api;
-        let transaction = begin(&self.engine.handle, 0)?;
-        match operate(api, transaction, self.engine.dbis[0]) {
+/// A cursor, and a read transaction of its own, which shows the database as it was when they were made.
+struct KeptCursor<'a> {
+    handle: &'a Handle,
+    transaction: Opaque,
+    cursor: Opaque,
+}
+
+impl<'a> KeptCursor<'a> {
+    fn open(engine: &'a LmdbEngine) -> Result<Self> {
+        let handle = &*engine.handle;
+        let transaction = begin(handle, number::READ_ONLY)?;
+        let mut cursor = ptr::null_mut();
+        // SAFETY: the transaction is alive, `cursor` may be written.
+        let code = unsafe { (handle.api.cursor_open)(transaction, engine.dbis[0], &mut cursor) };
+        let opened = check(&handle.api, code);
+        if opened.is_err() {
             // SAFETY: begun above and not used after.
-            Ok(()) => check(api, unsafe { (api.txn_commit)(transaction) }),
-            Err(source) => {
-                // SAFETY: as above.
-                unsafe { (api.txn_abort)(transaction) };
-                Err(source)
-            }
+            unsafe { (handle.api.txn_abort)(transaction) };
         }
+        opened.map(|()| Self {
+            handle,
+            transaction,
+            cursor,
+        })
+    }
+}
+
+impl Drop for KeptCursor<'_> {
+    fn drop(&mut self) {
+        // SAFETY: opened in `open`, closed only here, before its transaction ends.
+        unsafe { (self.handle.api.cursor_close)(self.cursor) };
+        // SAFETY: begun in `open`, ended only here.
+        unsafe { (self.handle.api.txn_abort)(self.transaction) };
+    }
+}
+
+impl LmdbSession<'_> {
+    /// As [`write`], in the first family.
+    fn write(&mut self, operate: impl FnOnce(&Api, Opaque, Dbi) -> Result<()>) -> Result<()> {
+        let engine = self.engine;
+        write(&engine.handle, |api, transaction| {
+            operate(api, transaction, engine.dbis[0])
+        })
     }
 
     /// Runs `operate` with the reader at the newest state.
@@ -339,6 +391,21 @@ impl Session for LmdbSession<'_> {
             unsafe { (api.cursor_close)(cursor) };
             outcome
         })
+    }
+
+    fn seek(
+        &mut self,
+        from: &[u8],
+        limit: u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
+        let engine = self.engine;
+        let kept = match self.kept.take() {
+            Some(kept) => kept,
+            None => KeptCursor::open(engine)?,
+        };
+        let kept = self.kept.insert(kept);
+        walk(&engine.handle.api, kept.cursor, from, limit, visit)
     }
 }
 

@@ -1,10 +1,10 @@
 //! A run: opens the engine, goes through the steps, closes it.
 //!
-//! Each step runs like this: every thread opens a session; all wait for each other; then each takes portions of the
+//! Each step runs like this: all threads wait for each other; each opens a session, and takes portions of the
 //! work from a shared counter until none are left, makes keys and values, times the call, and checks the answer
 //! outside the timed part. Histograms, counts and times of the threads are added up afterwards.
 //!
-//! The time of a kind of operation is the time inside its calls, averaged over threads; the wall time of the step is
+//! The time of a kind of operation is the time inside its calls, averaged over the threads that made some; the wall time of the step is
 //! reported beside it. A thread that fails stops the others; what was counted until then is reported with the failure.
 
 mod chooser;
@@ -117,7 +117,7 @@ fn run_step(
     if ran.failure.is_none() {
         ran.failure = check_afterwards(engine, plan, step.workload, &mut ran.tally).err();
     }
-    let mut operations = ran.tally.reports(step.threads, &ran.timeline);
+    let mut operations = ran.tally.reports(&ran.timeline);
     let wall_seconds = ran.wall.as_secs_f64();
     if step.operations_per_second_max > 0.0 {
         // The time between calls is part of what was asked for.

@@ -21,6 +21,8 @@ struct KindTally {
     nanos_max: u64,
     in_calls: Duration,
     operations: u64,
+    /// Threads that made such calls.
+    threads: u64,
 }
 
 impl KindTally {
@@ -32,11 +34,13 @@ impl KindTally {
             nanos_max: 0,
             in_calls: Duration::ZERO,
             operations: 0,
+            threads: 0,
         })
     }
 
-    /// Enters `calls` calls, each of which took `nanos`.
+    /// Enters `calls` calls of one thread, each of which took `nanos`.
     fn record(&mut self, nanos: u64, calls: u64) {
+        self.threads = 1;
         self.histogram.saturating_record_n(nanos, calls);
         self.nanos_min = self.nanos_min.min(nanos);
         self.nanos_max = self.nanos_max.max(nanos);
@@ -49,6 +53,7 @@ impl KindTally {
         self.nanos_max = self.nanos_max.max(other.nanos_max);
         self.in_calls += other.in_calls;
         self.operations += other.operations;
+        self.threads += other.threads;
     }
 }
 
@@ -136,13 +141,14 @@ impl Tally {
         Ok(())
     }
 
-    /// One report for each kind, and one for all when there are several. Times are averaged over `threads`.
-    pub(super) fn reports(&self, threads: usize, timeline: &Timeline) -> Vec<OperationReport> {
+    /// One report for each kind, and one for all when there are several. Times are averaged over the threads that made such calls:
+    /// there may be fewer calls than threads.
+    pub(super) fn reports(&self, timeline: &Timeline) -> Vec<OperationReport> {
         let report = |tally: &KindTally| OperationReport {
             kind: tally.kind,
             operations: tally.operations,
             calls: tally.histogram.len(),
-            call_seconds: tally.in_calls.as_secs_f64() / threads.max(1) as f64,
+            call_seconds: tally.in_calls.as_secs_f64() / tally.threads.max(1) as f64,
             latency: LatencyNanos::of(&tally.histogram, tally.nanos_min, tally.nanos_max),
             timeline: timeline.points(tally.kind),
         };
@@ -153,6 +159,9 @@ impl Tally {
             for tally in &self.kinds {
                 all.add(tally);
             }
+            // They are the same ones.
+            let threads = self.kinds.iter().map(|tally| tally.threads);
+            all.threads = threads.max().unwrap_or(0);
             reports.push(report(&all));
         }
         reports
@@ -194,7 +203,7 @@ mod tests {
             tally.missing = 1;
             total.add(&tally).expect("bounds are good");
         }
-        let reports = total.reports(2, &Timeline::new(None));
+        let reports = total.reports(&Timeline::new(None));
         let found: Vec<_> = reports
             .iter()
             .map(|report| (report.kind, report.operations, report.calls))
@@ -219,6 +228,11 @@ mod tests {
         assert_eq!((all.min, all.max), (1000, 100_000));
         assert!((reports[0].call_seconds - 100e-6).abs() < 1e-9);
         assert!((reports[1].call_seconds - 200e-6).abs() < 1e-9);
+        // A third thread came too late for any.
+        total.add(&Tally::default()).expect("bounds are good");
+        let reports = total.reports(&Timeline::new(None));
+        assert!((reports[0].call_seconds - 100e-6).abs() < 1e-9);
+        assert!((reports[2].call_seconds - 300e-6).abs() < 1e-9);
     }
 
     #[test]
@@ -234,7 +248,7 @@ mod tests {
                 CallStart { due, begun },
             )
             .expect("bounds are good");
-        let reports = tally.reports(1, &Timeline::new(None));
+        let reports = tally.reports(&Timeline::new(None));
         assert_eq!(reports[0].latency.max, 6_000_000_000);
         assert!((reports[0].call_seconds - 1.0).abs() < 1e-9);
     }

@@ -289,6 +289,23 @@ fn deleted_keys_must_stay_deleted() {
     assert_eq!(reports[2].wrong, 1, "{:?}", reports[2]);
 }
 
+/// Goal: an empty database is iterated over, and has no entries. Method: once, and again and again for a while.
+#[test]
+fn nothing_is_iterated_over_in_no_time() {
+    let mut settings = settings(&[Workload::Write, Workload::Delete, Workload::Iterate]);
+    for seconds in [0.0, 0.01] {
+        settings.steps[2].seconds = seconds;
+        let reports = run_on(&map_engine(|_| {}), &settings);
+        assert!(reports.iter().all(StepReport::is_right), "{reports:?}");
+        let entries: Vec<u64> = reports[2]
+            .operations
+            .iter()
+            .map(|of| of.operations)
+            .collect();
+        assert_eq!(entries, [0]);
+    }
+}
+
 #[test]
 fn families_that_differ_are_seen() {
     let mut settings = settings(&[Workload::Txn]);

@@ -149,7 +149,7 @@ impl Timeline {
     }
 
     /// The seconds of `kind`, in order, those without operations among them; of [`OperationKind::All`], of all kinds
-    /// together. The last one is as long as there were calls, so that its rate is one.
+    /// together. The last one ends with the last call, so that its operations divided by its length are a rate.
     pub(super) fn points(&self, kind: OperationKind) -> Vec<TimelinePoint> {
         let mut collected = self.lock();
         collected.close_before(u64::MAX);

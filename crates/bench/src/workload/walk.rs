@@ -8,7 +8,10 @@
 //! without a fault where keys were written more than once: which version is there is known only by looking.) Byte for byte
 //! are also compared all entries of an iteration, and of seeks and ranges one in [`CHECKED_FULLY`].
 
-use std::{hint::black_box, time::Instant};
+use std::{
+    hint::black_box,
+    time::{Duration, Instant},
+};
 
 use super::{plan::Plan, worker::Worker};
 use crate::{OperationKind, Result, data::values::ValueEnds};
@@ -82,9 +85,14 @@ pub(super) fn shares(plan: &Plan<'_>, threads: usize) -> Vec<Share> {
 }
 
 pub(super) fn iterate(worker: &mut Worker<'_>, shares: &[Share]) -> Result<()> {
+    if shares.is_empty() {
+        return worker
+            .tally
+            .record_each(OperationKind::Iter, 0, Duration::ZERO);
+    }
     // With a duration, again and again.
     while let Some(portion) = worker.take(shares.len() as u64, 1) {
-        let share = shares[(portion.start % shares.len().max(1) as u64) as usize];
+        let share = shares[(portion.start % shares.len() as u64) as usize];
         let from = first_key(worker.plan, share.start);
         let mut digest = Digest::default();
         let start = Instant::now();

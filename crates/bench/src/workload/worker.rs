@@ -15,8 +15,10 @@ use super::{
 };
 use crate::{Engine, OperationKind, Result, Session, Step};
 
-/// Work without batches is dealt out in portions, so that threads do not fight over the counter.
+/// Work without batches is dealt out in portions, so that threads do not fight over the counter: as long as this, where there is enough
+/// of it for so many for each thread.
 const PORTION: u64 = 64;
+const PORTIONS_PER_THREAD: u64 = 16;
 
 /// What the threads of a step share.
 pub(super) struct Shared {
@@ -95,9 +97,11 @@ impl<'a> Worker<'a> {
     /// itself: a step ends when its time is over, and no thread waits with what another could do.
     pub(super) fn portion(&self) -> u64 {
         if self.step.operations_per_second_max > 0.0 {
-            1
-        } else {
-            PORTION
+            return 1;
+        }
+        match self.step.seconds > 0.0 {
+            true => PORTION,
+            false => portion_of(self.step.operations, self.step.threads),
         }
     }
 
@@ -142,5 +146,24 @@ impl<'a> Worker<'a> {
         } else {
             position % DRAWN_VERSIONS
         }
+    }
+}
+
+/// How long the portions of so many operations are.
+fn portion_of(operations: u64, threads: usize) -> u64 {
+    let portions = threads as u64 * PORTIONS_PER_THREAD;
+    (operations / portions.max(1)).clamp(1, PORTION)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: no thread does what others could do too, though there is little of it.
+    #[test]
+    fn few_operations_are_dealt_out_to_all_threads() {
+        assert_eq!(portion_of(64, 2), 2);
+        assert_eq!(portion_of(1, 8), 1);
+        assert_eq!(portion_of(1_000_000, 8), PORTION);
     }
 }

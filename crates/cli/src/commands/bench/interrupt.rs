@@ -49,8 +49,12 @@ impl Interrupts {
 
     /// What the program answers once it was interrupted.
     pub(super) fn exit_code(&self) -> u8 {
-        // Relaxed: written before the flag that the caller has seen, and nothing else is behind it.
-        u8::try_from(self.exit_code.load(Ordering::Relaxed)).unwrap_or(u8::MAX)
+        let code = match self.exit_code.load(Ordering::Relaxed) {
+            // The flag was seen before the code: as for Ctrl-C.
+            0 => (EXIT_SIGNAL + SIGINT).unsigned_abs() as usize,
+            code => code,
+        };
+        u8::try_from(code).unwrap_or(u8::MAX)
     }
 }
 
