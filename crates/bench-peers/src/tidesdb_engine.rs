@@ -30,8 +30,7 @@ pub(crate) struct TidesDbEngine {
 
 impl TidesDbEngine {
     pub(crate) fn open(settings: &Settings) -> Result<Self> {
-        // As for Kingtide.
-        let mergers = i32::try_from(settings.background_jobs.saturating_sub(1)).unwrap_or(i32::MAX);
+        let mergers = i32::try_from(settings.merging_threads()).unwrap_or(i32::MAX);
         let (mode, interval) = match settings.sync {
             SyncChoice::None => (SyncMode::Interval, NEVER_MICROS),
             SyncChoice::Interval => {
@@ -42,7 +41,7 @@ impl TidesDbEngine {
         };
         let config = Config::new(&settings.directory)
             .num_flush_threads(1)
-            .num_compaction_threads(mergers.max(1))
+            .num_compaction_threads(mergers)
             .log_level(LogLevel::None)
             .block_cache_size(settings.cache_bytes)
             .memtable_write_buffer_size(settings.memtable_bytes)

@@ -3,7 +3,8 @@
 //! Results of the same test by the same engine are paired: rows that agree in `engine`, `suite`, `test_name`, `operation`,
 //! `workload`, `pattern`, `codec`, `sync_mode`, `threads`, `num_operations`, `batch_size`, `key_size`, `value_size` and
 //! `range_size`, and, where both files tell them, in `cache_mb`, `memtable_mb`, `compressibility`, `step` and `settings`.
-//! Versions may differ, that is the point. Of each pair several numbers are compared, each by the medians of its rounds. A difference counts when it is
+//! Versions may differ, that is the point. Of each pair several numbers are compared, each by the medians of its rounds. A
+//! difference counts when it is
 //!
 //! 1. larger than the threshold of that number, a multiple of the one that is given: what varies more may differ more; and
 //! 2. beyond the spread: every round after is on the same side of every round before. One round says nothing about spread,

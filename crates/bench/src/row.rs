@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::{BenchError, Result, summary::median};
 
 /// A part of a second that is shorter than this tells no rate.
-pub(crate) const WHOLE_SECONDS_MIN: f64 = 0.5;
+const WHOLE_SECONDS_MIN: f64 = 0.5;
 
 /// How a row came about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -328,24 +328,33 @@ impl Row {
         }
     }
 
+    /// The time line without what is left of the last second, unless that is half of one: a sliver has no rate.
+    pub(crate) fn whole_seconds(&self) -> &[TimelinePoint] {
+        let mut whole = &self.timeline[..];
+        while let [before @ .., last] = whole
+            && last.second - before.last().map_or(0.0, |point| point.second) < WHOLE_SECONDS_MIN
+        {
+            whole = before;
+        }
+        whole
+    }
+
     /// The spans of the time line, in seconds since the step began, in which fewer than a tenth of the usual number of
     /// operations ended: the median over seconds. What is left of the last second is not judged, unless it is half a second.
     #[must_use]
     pub fn stalls(&self) -> Vec<(f64, f64)> {
-        let begins = std::iter::once(0.0).chain(self.timeline.iter().map(|point| point.second));
+        let points = self.whole_seconds();
+        let begins = std::iter::once(0.0).chain(points.iter().map(|point| point.second));
         let spans: Vec<(f64, f64, f64)> = begins
-            .zip(&self.timeline)
+            .zip(points)
             .map(|(from, point)| {
                 let seconds = (point.second - from).max(1e-9);
                 (from, point.second, point.ops as f64 / seconds)
             })
             .collect();
-        let is_whole = |(from, to, _): &(f64, f64, f64)| to - from >= WHOLE_SECONDS_MIN;
-        let whole = spans.iter().rposition(is_whole).map_or(0, |last| last + 1);
-        let spans = &spans[..whole];
         let usual = median(spans.iter().map(|(_, _, rate)| *rate).collect());
         let mut stalls: Vec<(f64, f64)> = Vec::new();
-        for &(from, to, rate) in spans {
+        for (from, to, rate) in spans {
             if rate >= usual / 10.0 {
                 continue;
             }

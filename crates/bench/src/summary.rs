@@ -47,35 +47,34 @@ impl Summary {
     /// ```
     #[must_use]
     pub fn of(rows: &[Row]) -> Vec<Self> {
-        let mut groups = grouped(rows, |row| (engine(row), TestKey::of(row)));
-        let tests = order(rows, |row| (&row.suite, &row.test_name));
-        let keys = order(rows, TestKey::of);
-        let engines = order(rows, engine);
-        groups.sort_by_key(|((engine, key), group)| {
-            let row = group[0];
-            (
-                place(&tests, &(&row.suite, &row.test_name)),
-                place(&keys, key),
-                place(&engines, engine),
-            )
+        let groups = grouped(rows, |row| {
+            let engine = (&row.engine, &row.engine_version);
+            (engine, TestKey::of(row))
         });
-        groups.iter().map(|(_, group)| summarize(group)).collect()
+        let (mut tests, mut keys, mut engines) = (Vec::new(), Vec::new(), Vec::new());
+        let placed = groups.iter().map(|((engine, key), group)| {
+            let test = (&group[0].suite, &group[0].test_name);
+            let place = (
+                place_of(&mut tests, test),
+                place_of(&mut keys, key),
+                place_of(&mut engines, engine),
+            );
+            (place, group)
+        });
+        let mut placed: Vec<_> = placed.collect();
+        placed.sort_by_key(|(place, _)| *place);
+        placed.iter().map(|(_, group)| summarize(group)).collect()
     }
 }
 
-/// An engine of one version.
-fn engine(row: &Row) -> (&str, &str) {
-    (&row.engine, &row.engine_version)
-}
-
-/// Each `key`, in the order in which they first appear.
-fn order<'a, K: PartialEq>(rows: &'a [Row], key: impl Fn(&'a Row) -> K) -> Vec<K> {
-    let groups = grouped(rows, key);
-    groups.into_iter().map(|(key, _)| key).collect()
-}
-
-fn place<K: PartialEq>(order: &[K], key: &K) -> Option<usize> {
-    order.iter().position(|other| other == key)
+/// The index of `item` in `list`, which gets it if it lacks it.
+pub(crate) fn place_of<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
+    list.iter()
+        .position(|other| *other == item)
+        .unwrap_or_else(|| {
+            list.push(item);
+            list.len() - 1
+        })
 }
 
 /// The rows of each `key`, with it, in the order in which they first appear.

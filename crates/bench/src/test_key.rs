@@ -4,33 +4,11 @@ use serde_json::{Value, json};
 
 use crate::Row;
 
-/// Places in [`TestKey::fields`].
+/// Places in [`TestKey::plain_fields`].
 const WORKLOAD: usize = 0;
 const PATTERN: usize = 1;
-/// The fields that are columns of their own, the settings apart.
+/// The fields that are columns of their own; behind them are the settings.
 const PLAIN_FIELDS: usize = 11;
-const FIELDS: usize = PLAIN_FIELDS + SETTINGS.len();
-
-/// Settings in which tests can differ: columns that older files have too, what [`Row::settings`] may tell, and the step.
-const SETTINGS: [&str; 17] = [
-    "cache_mb",
-    "memtable_mb",
-    "compressibility",
-    "keys",
-    "key_prefix_bytes",
-    "value_bytes",
-    "value_content",
-    "families",
-    "sync_interval",
-    "bloom_bits",
-    "block_index",
-    "background_jobs",
-    "zipfian_exponent",
-    "read_share",
-    "seconds",
-    "rate",
-    "step",
-];
 
 /// What the rows of one test have in common, whatever the engine: rows that agree in it can be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,29 +22,37 @@ pub(crate) struct TestKey {
     sync: String,
     /// Threads, operations, batch, key, value and range sizes.
     numbers: [u64; 6],
-    /// The values of [`SETTINGS`]; empty where there is nothing to tell. `None` in rows that do not tell them.
-    settings: Option<[String; SETTINGS.len()]>,
+    /// Name and value of each setting that the row tells, and of its step. `None` in rows of files that do not tell settings.
+    settings: Option<Vec<(String, String)>>,
 }
 
-/// The values of [`SETTINGS`], if the row tells them.
-fn settings_of(row: &Row) -> Option<[String; SETTINGS.len()]> {
+/// The settings of a row, if it tells them: columns that older files have too, what [`Row::settings`] tells, and the step.
+fn settings_of(row: &Row) -> Option<Vec<(String, String)>> {
     if row.settings.is_empty() {
         return None;
     }
-    Some(SETTINGS.map(|name| match name {
-        "cache_mb" => row.cache_mb.to_string(),
-        "memtable_mb" => row.memtable_mb.to_string(),
-        "compressibility" => row.compressibility.to_string(),
-        "step" => row.step.to_string(),
-        _ => {
-            let told = row
-                .settings
-                .split(' ')
-                .filter_map(|told| told.split_once('='));
-            let own = told.filter(|(other, _)| *other == name);
-            own.map(|(_, value)| value.to_owned()).collect()
-        }
-    }))
+    let columns = [
+        ("cache_mb", row.cache_mb.to_string()),
+        ("memtable_mb", row.memtable_mb.to_string()),
+        ("compressibility", row.compressibility.to_string()),
+    ];
+    let told = row
+        .settings
+        .split(' ')
+        .filter_map(|told| told.split_once('='));
+    let told = told.map(|(name, value)| (name, value.to_owned()));
+    let step = [("step", row.step.to_string())];
+    let all = columns.into_iter().chain(told).chain(step);
+    Some(all.map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+/// What is said of a setting.
+fn setting_text((name, value): &(String, String)) -> String {
+    match name.as_str() {
+        "cache_mb" => format!("{value} MiB cache"),
+        "memtable_mb" => format!("{value} MiB memtable"),
+        _ => format!("{} {value}", name.replace('_', " ")),
+    }
 }
 
 impl TestKey {
@@ -129,14 +115,14 @@ impl TestKey {
     }
 
     /// The fields in which tests of one name can differ, as text; empty where there is nothing to say.
-    fn fields(&self) -> [String; FIELDS] {
+    fn plain_fields(&self) -> [String; PLAIN_FIELDS] {
         let [threads, operations, batch, key, value, range] = self.numbers;
         let say = |number: u64, what: &str| match number {
             0 => String::new(),
             1 => format!("1 {what}"),
             _ => format!("{number} {what}"),
         };
-        let plain: [String; PLAIN_FIELDS] = [
+        [
             self.workload.clone(),
             self.pattern.clone(),
             say(threads, if threads == 1 { "thread" } else { "threads" }),
@@ -151,28 +137,21 @@ impl TestKey {
             },
             self.suite.clone(),
             say(operations, "operations"),
-        ];
-        let setting = |place: usize| {
-            let value = self
-                .settings
-                .as_ref()
-                .map_or("", |settings| &settings[place]);
-            match SETTINGS[place] {
-                _ if value.is_empty() => String::new(),
-                "cache_mb" => format!("{value} MiB cache"),
-                "memtable_mb" => format!("{value} MiB memtable"),
-                name => format!("{} {value}", name.replace('_', " ")),
-            }
-        };
-        std::array::from_fn(|place| match place.checked_sub(PLAIN_FIELDS) {
-            None => plain[place].clone(),
-            Some(place) => setting(place),
-        })
+        ]
+    }
+
+    /// The settings that are told, as text.
+    fn told_settings(&self) -> &[(String, String)] {
+        self.settings.as_deref().unwrap_or_default()
+    }
+
+    fn has_setting(&self, setting: &(String, String)) -> bool {
+        self.told_settings().contains(setting)
     }
 
     /// The label with every field but the settings.
     pub(crate) fn long_label(&self) -> String {
-        let fields = &self.fields()[..PLAIN_FIELDS];
+        let fields = self.plain_fields();
         let said = fields.iter().filter(|field| !field.is_empty());
         let said: Vec<&str> = said.map(String::as_str).collect();
         format!("{}, {}", self.short_label(), said.join(", "))
@@ -181,16 +160,23 @@ impl TestKey {
     /// The first fields that tell it from all of `others`, each with its place among the fields.
     fn distinct_fields(&self, others: &[&Self]) -> Vec<(usize, String)> {
         let mut told = Vec::new();
-        let mut rivals: Vec<[String; FIELDS]> = others
+        let mut rivals: Vec<(&Self, [String; PLAIN_FIELDS])> = others
             .iter()
             .filter(|other| **other != self)
-            .map(|other| other.fields())
+            .map(|other| (*other, other.plain_fields()))
             .collect();
-        for (place, field) in self.fields().into_iter().enumerate() {
+        for (place, field) in self.plain_fields().into_iter().enumerate() {
             let count = rivals.len();
-            rivals.retain(|other| other[place] == field);
+            rivals.retain(|(_, other)| other[place] == field);
             if rivals.len() < count && !field.is_empty() {
                 told.push((place, field));
+            }
+        }
+        for (place, setting) in self.told_settings().iter().enumerate() {
+            let count = rivals.len();
+            rivals.retain(|(other, _)| other.has_setting(setting));
+            if rivals.len() < count {
+                told.push((PLAIN_FIELDS + place, setting_text(setting)));
             }
         }
         told
@@ -226,10 +212,10 @@ impl TestKey {
     }
 
     /// Each column that rows of one test agree in, and what stands there.
-    fn columns(&self) -> Vec<(&'static str, String)> {
+    fn columns(&self) -> [(&'static str, String); 13] {
         let [threads, operations, batch, key, value, range] =
             self.numbers.map(|number| number.to_string());
-        let plain = [
+        [
             ("suite", self.suite.clone()),
             ("test_name", self.test.clone()),
             ("operation", self.operation.clone()),
@@ -243,12 +229,7 @@ impl TestKey {
             ("key_size", key),
             ("value_size", value),
             ("range_size", range),
-        ];
-        let settings = self.settings.iter().flatten().cloned();
-        plain
-            .into_iter()
-            .chain(SETTINGS.into_iter().zip(settings))
-            .collect()
+        ]
     }
 
     /// The columns in which two tests differ, with what stands in each: `codec: none and zstd`.
@@ -261,10 +242,25 @@ impl TestKey {
             }
         };
         let pairs = self.columns().into_iter().zip(other.columns());
-        pairs
+        let columns = pairs
             .filter(|(own, others)| own.1 != others.1)
-            .map(|(own, others)| format!("{}: {} and {}", own.0, said(&own.1), said(&others.1)))
-            .collect()
+            .map(|(own, others)| format!("{}: {} and {}", own.0, said(&own.1), said(&others.1)));
+        let (Some(own), Some(others)) = (&self.settings, &other.settings) else {
+            return columns.collect();
+        };
+        let value = |of: &[(String, String)], name: &str| {
+            let found = of.iter().find(|(other, _)| other == name);
+            said(found.map_or("", |(_, value)| value))
+        };
+        let only_others = others
+            .iter()
+            .filter(|(name, _)| own.iter().all(|(other, _)| other != name));
+        let settings = own
+            .iter()
+            .filter(|setting| !other.has_setting(setting))
+            .chain(only_others)
+            .map(|(name, _)| format!("{name}: {} and {}", value(own, name), value(others, name)));
+        columns.chain(settings).collect()
     }
 
     /// What a page knows of a test that it calls `label`.
@@ -284,12 +280,14 @@ impl TestKey {
             "key_size": key,
             "value_size": value,
             "range_size": range,
-            "settings": self.settings.as_ref().map(|settings| {
-                // Of another size of batch there are other numbers of keys, and each test has its own steps.
-                let told = SETTINGS.iter().zip(settings);
-                let told = told.filter(|(name, _)| !matches!(**name, "keys" | "step"));
-                told.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(" ")
-            }),
+            // Of another size of batch there are other numbers of keys, and each test has its own steps.
+            "settings": self
+                .told_settings()
+                .iter()
+                .filter(|(name, _)| !matches!(name.as_str(), "keys" | "step"))
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect::<Vec<_>>()
+                .join(" "),
         })
     }
 }

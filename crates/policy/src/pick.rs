@@ -11,9 +11,10 @@
 //! | X to L | partitioned: into the next level, or further if that would be full too | one group |
 //!
 //! A *group* is some neighbouring tables of a level and all tables of the next level that they overlap, such that no other
-//! table of the level overlaps these alone. Its *share* is 1/T of its part of the next level. It drains when it holds twice that, or, the
-//! fullest first, when its level is full; so hot ones drain sooner, and level X is half full on average. Since outputs of dividing
-//! merges end where deeper tables begin, groups overlap perfectly, and no table is rewritten for keys beside it.
+//! table of the level overlaps these alone. Its *share* is 1/T of its part of the next level. It drains when it holds twice
+//! that, or, the fullest first, when its level is full; so hot ones drain sooner, and level X is half full on average. Since
+//! outputs of dividing merges end where deeper tables begin, groups overlap perfectly, and no table is rewritten for keys
+//! beside it.
 //!
 //! Candidates, the most urgent first:
 //!
@@ -21,7 +22,8 @@
 //! 2. *Level 1* has its trigger of sorted runs (tables that overlap in one place), or B bytes, or very many tables, or one
 //!    that must shed its tombstones. The part of it that hangs together by overlaps and is worst is merged. Tables that
 //!    overlap nothing move. While nobody reads, the bounds but the last are four times as high.
-//! 3. *A group holds twice its share*, or the level as a whole is full, or it is not in use any more. Competes with 2 by how far it is over.
+//! 3. *A group holds twice its share*, or the level as a whole is full, or it is not in use any more. Competes with 2 by how
+//!    far it is over.
 //! 4. *Tombstones.* A table above level L that is dense with them, or whose tombstones are overdue, merges one level down;
 //!    an overdue one on level L is rewritten.
 //! 5. *Gather.* A row of very small tables of one level becomes one, when they continue each other (some ascending load

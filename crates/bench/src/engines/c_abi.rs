@@ -98,13 +98,12 @@ impl CAbiEngine {
 fn open_database(api: &Api, path: &CStr, settings: &Settings) -> Result<Opaque> {
     // SAFETY: no preconditions.
     let mut config = unsafe { (api.default_config)() };
-    // As for Kingtide in process.
-    let mergers = i32::try_from(settings.background_jobs.saturating_sub(1)).unwrap_or(i32::MAX);
+    let mergers = i32::try_from(settings.merging_threads()).unwrap_or(i32::MAX);
     config.set(database_field::DB_PATH, &path.as_ptr().addr().to_ne_bytes());
     config.set(database_field::NUM_FLUSH_THREADS, &1_i32.to_ne_bytes());
     config.set(
         database_field::NUM_COMPACTION_THREADS,
-        &mergers.max(1).to_ne_bytes(),
+        &mergers.to_ne_bytes(),
     );
     config.set(database_field::LOG_LEVEL, &LOG_NOTHING.to_ne_bytes());
     config.set(

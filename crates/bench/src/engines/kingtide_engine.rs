@@ -24,7 +24,7 @@ impl KingtideEngine {
     pub(super) fn open(settings: &Settings) -> Result<Self> {
         let options = Options {
             flush_threads: 1,
-            compaction_threads: settings.background_jobs.saturating_sub(1).max(1),
+            compaction_threads: settings.merging_threads(),
             block_cache_bytes: settings.cache_bytes,
             trace: settings.trace.clone(),
             ..Options::default()

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::Page;
 use crate::{
-    MachineInfo, Row, Summary, TimelinePoint,
-    row::WHOLE_SECONDS_MIN,
+    MachineInfo, Row, Summary,
     suite::TargetLine,
+    summary::place_of,
     test_key::{TestKey, test_labels},
 };
 
@@ -109,16 +109,6 @@ fn report_data(rows: &[Row], machine: Option<&MachineInfo>) -> Value {
     })
 }
 
-/// The index of `item` in `list`, which gets it if it lacks it.
-fn place_of<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
-    list.iter()
-        .position(|other| *other == item)
-        .unwrap_or_else(|| {
-            list.push(item);
-            list.len() - 1
-        })
-}
-
 /// The engine's name, with its version when the rows hold several of them.
 fn engine_label(summaries: &[Summary], row: &Row) -> String {
     let has_others = summaries.iter().any(|other| {
@@ -131,17 +121,6 @@ fn engine_label(summaries: &[Summary], row: &Row) -> String {
     }
 }
 
-/// Without what is left of the last second, unless that is half of one: a sliver has no rate.
-fn whole_seconds(timeline: &[TimelinePoint]) -> &[TimelinePoint] {
-    let mut whole = timeline;
-    while let [before @ .., last] = whole
-        && last.second - before.last().map_or(0.0, |point| point.second) < WHOLE_SECONDS_MIN
-    {
-        whole = before;
-    }
-    whole
-}
-
 /// The numbers of one engine in one test.
 fn cell(summary: &Summary, rows: &[Row], engine: usize, test: usize) -> Value {
     let row = &summary.row;
@@ -151,7 +130,8 @@ fn cell(summary: &Summary, rows: &[Row], engine: usize, test: usize) -> Value {
             && other.engine_version == row.engine_version
             && TestKey::of(other) == key
     };
-    let timeline: Vec<Value> = whole_seconds(&row.timeline)
+    let timeline: Vec<Value> = row
+        .whole_seconds()
         .iter()
         .map(|point| {
             json!([
@@ -201,6 +181,7 @@ fn cell(summary: &Summary, rows: &[Row], engine: usize, test: usize) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TimelinePoint;
 
     /// Goal: a few calls in a sliver of a second are drawn as no rate. Method: time lines with such an end, and with a half.
     #[test]

@@ -203,7 +203,7 @@ impl Workload {
         )
     }
 
-    /// What its calls do, as far as rows tell it.
+    /// What its calls do, as far as rows tell it; behind them all together, where there are several.
     #[must_use]
     pub fn operations(self) -> &'static [OperationKind] {
         use OperationKind::{All, Delete, Get, Insert, Iter, Put, Range, Rmw, Seek, Txn};

@@ -133,6 +133,12 @@ impl Settings {
             .unwrap_or_default()
     }
 
+    /// Threads for merges, where there is one for flushes beside them.
+    #[must_use]
+    pub fn merging_threads(&self) -> usize {
+        self.background_jobs.saturating_sub(1).max(1)
+    }
+
     /// The threads of the step that has the most.
     pub(crate) fn threads_max(&self) -> usize {
         self.steps

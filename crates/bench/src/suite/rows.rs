@@ -92,7 +92,7 @@ fn cut_row(base: Row, step: &Step, cut: Cut, is_interrupted: bool) -> Row {
         _ => cut.done.min(step.operations),
     };
     Row {
-        operation: first_operation(step.workload).to_owned(),
+        operation: operation_of_all(step.workload).to_owned(),
         status: if is_interrupted || operations_done > 0 {
             Status::Partial
         } else {
@@ -327,26 +327,12 @@ fn operation_row(of_step: Row, report: &OperationReport) -> Row {
     }
 }
 
-/// The kind of operation that stands in a row of a step that was not reached.
-fn first_operation(workload: Workload) -> &'static str {
-    match workload {
-        Workload::Write => OperationKind::Put,
-        Workload::Read | Workload::Missing => OperationKind::Get,
-        Workload::Delete => OperationKind::Delete,
-        Workload::Seek => OperationKind::Seek,
-        Workload::Range => OperationKind::Range,
-        Workload::Iterate => OperationKind::Iter,
-        Workload::Rmw => OperationKind::Rmw,
-        Workload::Txn => OperationKind::Txn,
-        Workload::Mixed
-        | Workload::YcsbA
-        | Workload::YcsbB
-        | Workload::YcsbC
-        | Workload::YcsbD
-        | Workload::YcsbE
-        | Workload::YcsbF => OperationKind::All,
-    }
-    .name()
+/// The kind of operation that stands in a row of a step that was not reached: all of its operations.
+fn operation_of_all(workload: Workload) -> &'static str {
+    workload
+        .operations()
+        .last()
+        .map_or("", |operation| operation.name())
 }
 
 #[cfg(test)]

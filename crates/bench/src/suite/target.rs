@@ -191,8 +191,8 @@ impl Target {
                 .is_none_or(|wanted| wanted.name() == row.pattern)
     }
 
-    /// Round and number of each good round of `engine` in which it was measured: what is known only at the end of a run, such as the size
-    /// after closing, is 0 in rows of one that did not come to it.
+    /// Round and number of each good round of `engine` in which it was measured: what is known only at the end of a run, such as
+    /// the size after closing, is 0 in rows of one that did not come to it.
     fn numbers(&self, rows: &[Row], engine: &str) -> Vec<(u64, f64)> {
         let of_engine = rows.iter().filter(|row| row.engine == engine);
         let mut numbers: Vec<(u64, f64)> = Vec::new();

@@ -95,8 +95,8 @@ fn has_databases(place: &Place, of_run: bool) -> bool {
     folders.any(|folder| !of_run || entries(&folder))
 }
 
-/// Goal: an interruption keeps what was done, says that it is not all, and takes no older file's place. Method: two rounds of an engine that comes to its end
-/// and of one that does not, and a signal to the benchmark alone.
+/// Goal: an interruption keeps what was done, says that it is not all, and takes no older file's place. Method: two rounds of
+/// an engine that comes to its end and of one that does not, and a signal to the benchmark alone.
 #[test]
 fn an_interrupted_run_keeps_what_is_done() {
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
@@ -133,7 +133,8 @@ fn an_interrupted_run_keeps_what_is_done() {
     }
 }
 
-/// Goal: the same when the engine's process gets the signal too, as at a terminal. Method: a run that would last for hours, and a signal to its group once there is the directory of a database.
+/// Goal: the same when the engine's process gets the signal too, as at a terminal. Method: a run that would last for hours, and
+/// a signal to its group once there is the directory of a database.
 #[test]
 fn an_interruption_at_a_terminal_is_no_crash() {
     let place = Place::new();

@@ -19,15 +19,16 @@ pub(crate) struct KeeperSignal {
     pub(super) is_nudged: AtomicBool,
     /// Set while the keeper sleeps for long because the log is quiet; the next commit wakes it.
     is_idle: AtomicBool,
-    /// When the next interval sync is due, in monotonic nanoseconds; 0 when none is. Set under the lock of `state`.
-    sync_due: AtomicU64,
-    /// The shortest interval that was asked for since then, in nanoseconds; 0 when no sync is due. Set together with `sync_due`.
+    /// The shortest interval that was asked for since a sync is due, in nanoseconds; 0 when none is. Set together with
+    /// [`KeeperState::sync_due`], to be looked at in passing.
     shortest: AtomicU64,
 }
 
 #[derive(Default)]
 struct KeeperState {
     is_stopped: bool,
+    /// When the next interval sync is due, in monotonic nanoseconds.
+    sync_due: Option<u64>,
 }
 
 /// What ended a wait of the keeper.
@@ -73,13 +74,12 @@ impl KeeperSignal {
         if is_soon_enough() {
             return;
         }
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         if is_soon_enough() {
             return;
         }
         let due = env.monotonic_nanos().saturating_add(interval);
-        let before = self.sync_due().unwrap_or(u64::MAX);
-        self.sync_due.store(due.min(before), Ordering::Release);
+        state.sync_due = Some(state.sync_due.map_or(due, |before| before.min(due)));
         self.shortest.store(interval, Ordering::Relaxed);
         drop(state);
         self.nudge();
@@ -87,18 +87,14 @@ impl KeeperSignal {
 
     /// When the next interval sync is due; clears nothing.
     pub(crate) fn sync_due(&self) -> Option<u64> {
-        // Acquire: pairs with the store in `sync_within`.
-        match self.sync_due.load(Ordering::Acquire) {
-            0 => None,
-            due => Some(due),
-        }
+        self.state.lock().sync_due
     }
 
     /// The keeper is about to sync; commits from now on set a new time.
     pub(crate) fn clear_sync_due(&self) {
-        let _state = self.state.lock();
+        let mut state = self.state.lock();
+        state.sync_due = None;
         self.shortest.store(0, Ordering::Relaxed);
-        self.sync_due.store(0, Ordering::Release);
     }
 
     /// Waits for a nudge, at most `timeout`.

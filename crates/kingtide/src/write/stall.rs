@@ -31,7 +31,7 @@ const SPEED_PARTS: f64 = 4.0;
 /// See the module.
 pub(crate) struct Stall {
     told: Mutex<Told>,
-    /// The same, to be looked at in passing.
+    /// Whether `told` holds a failure, to be looked at in passing.
     is_failing: AtomicBool,
     changed: Condvar,
     wait_max: Duration,
